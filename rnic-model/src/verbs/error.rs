@@ -1,0 +1,69 @@
+//! What a program did wrong, or asked too much.
+
+use core::fmt;
+
+/// Why a verb was refused. Each has the errno that rdma-core's man pages give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VerbError {
+    /// An argument is wrong; the text says which and why.
+    Invalid(&'static str),
+    /// A number names no object, or one that was destroyed.
+    NoSuchObject(&'static str),
+    /// The object is in use by others.
+    Busy(&'static str),
+    /// A queue or table is full.
+    Full(&'static str),
+    /// More was asked for than the device has.
+    LimitExceeded(&'static str),
+    /// The device does not do this.
+    NotSupported(&'static str),
+    /// The address range is not accessible memory.
+    BadAddress(&'static str),
+    /// There is no route, or no such address on the interface.
+    Unreachable(&'static str),
+}
+
+impl VerbError {
+    /// The errno, with the numbers of Linux.
+    #[must_use]
+    pub const fn errno(self) -> i32 {
+        match self {
+            Self::Invalid(_) | Self::NoSuchObject(_) => 22,
+            Self::Busy(_) => 16,
+            Self::Full(_) | Self::LimitExceeded(_) => 12,
+            Self::NotSupported(_) => 95,
+            Self::BadAddress(_) => 14,
+            Self::Unreachable(_) => 101,
+        }
+    }
+
+    /// Its name, as `errno(3)` spells it.
+    #[must_use]
+    pub const fn errno_name(self) -> &'static str {
+        match self {
+            Self::Invalid(_) | Self::NoSuchObject(_) => "EINVAL",
+            Self::Busy(_) => "EBUSY",
+            Self::Full(_) | Self::LimitExceeded(_) => "ENOMEM",
+            Self::NotSupported(_) => "EOPNOTSUPP",
+            Self::BadAddress(_) => "EFAULT",
+            Self::Unreachable(_) => "ENETUNREACH",
+        }
+    }
+}
+
+impl fmt::Display for VerbError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Invalid(what)
+        | Self::NoSuchObject(what)
+        | Self::Busy(what)
+        | Self::Full(what)
+        | Self::LimitExceeded(what)
+        | Self::NotSupported(what)
+        | Self::BadAddress(what)
+        | Self::Unreachable(what)) = self;
+        write!(f, "{what} ({})", self.errno_name())
+    }
+}
+
+impl core::error::Error for VerbError {}

@@ -1,0 +1,2 @@
+//! The softrnic command line.
+fn main() {}

@@ -1,0 +1,6 @@
+//! How RoCEv2 frames travel: links, taps that decorate any link, and the pump that moves frames
+//! between a device and its link.
+
+pub mod link;
+
+pub use link::{Link, LinkCounters, Outgoing};

@@ -1,0 +1,102 @@
+//! What every link does.
+
+use std::io;
+
+use softrnic_model::Instant;
+use softrnic_model::wire::Route;
+
+/// A frame that wants to leave.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    /// Addressing.
+    pub route: Route,
+    /// Bytes from the BTH to the end of the pad; the ICRC comes on top.
+    pub len: usize,
+    /// A bit of the finished frame (ICRC included, counted from the BTH) that a fault rule wants
+    /// flipped after the ICRC was made.
+    pub damage: Option<u32>,
+}
+
+/// A way for frames to travel.
+///
+/// A *packet* here is the part that the transport made: BTH, extension headers, payload, pad. The
+/// link adds IP and UDP headers and the ICRC, and checks and removes them.
+pub trait Link: Send {
+    /// Hands over what has arrived, at most one batch, by calling `deliver` for each packet. The
+    /// ICRC was checked before and is not part of the slice. Never blocks.
+    ///
+    /// Returns how many packets were handed over; 0 means that nothing was waiting.
+    ///
+    /// # Errors
+    /// The socket failed for good. A frame that is bad is counted and dropped instead.
+    fn receive(
+        &mut self,
+        now: Instant,
+        deliver: &mut dyn FnMut(&Route, &[u8]),
+    ) -> io::Result<usize>;
+
+    /// Whether another frame may be given to [`Link::transmit`] now. A link says no when its queue
+    /// is full; the device keeps what it has and makes it later.
+    fn ready(&self) -> bool;
+
+    /// Takes one frame: calls `fill` once with a buffer of exactly `frame.len` bytes, and sends
+    /// the result now or at the next [`Link::flush`]. When `fill` returns false nothing is sent.
+    ///
+    /// # Errors
+    /// The socket failed for good. A frame that cannot be sent is counted and dropped instead.
+    fn transmit(
+        &mut self,
+        now: Instant,
+        frame: Outgoing,
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> io::Result<()>;
+
+    /// Sends what is gathered.
+    ///
+    /// # Errors
+    /// As [`Link::transmit`].
+    fn flush(&mut self, now: Instant) -> io::Result<()>;
+
+    /// When this link itself has something to do (a delayed frame), if ever.
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// What it has counted so far.
+    fn counters(&self) -> LinkCounters;
+}
+
+/// What a link counts. All are numbers of frames unless the name says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Sent.
+    pub tx_packets: u64,
+    /// Bytes sent, UDP payload.
+    pub tx_bytes: u64,
+    /// Arrived, good or bad.
+    pub rx_packets: u64,
+    /// Bytes arrived, UDP payload.
+    pub rx_bytes: u64,
+    /// System calls that sent.
+    pub tx_calls: u64,
+    /// System calls that received something.
+    pub rx_calls: u64,
+    /// Dropped: too short for a BTH and an ICRC, or longer than any packet may be.
+    pub rx_bad_length: u64,
+    /// Dropped: wrong ICRC.
+    pub rx_bad_icrc: u64,
+    /// Checked over all 32 bits of the ICRC (IPv6, or an identification that was foreseen).
+    pub rx_icrc_full: u64,
+    /// Checked over 16 bits, with the IPv4 identification solved from the rest.
+    pub rx_icrc_solved: u64,
+    /// Solved identifications that do not fit the pattern of that peer.
+    pub rx_icrc_odd_identification: u64,
+    /// Lost because the receive buffer was full, as the kernel counts them.
+    pub rx_overflow: u64,
+    /// Not sent: no route, no buffer space, or refused by the kernel.
+    pub tx_failed: u64,
+    /// Frames that fault rules dropped.
+    pub faults_dropped: u64,
+    /// Frames that fault rules changed, repeated, delayed or marked.
+    pub faults_applied: u64,
+}
