@@ -1,0 +1,64 @@
+//! Requests for access, and what is granted.
+
+use crate::memory::MemoryId;
+use crate::verbs::{Access, Key, PdId, QpNum};
+
+use super::AccessFault;
+
+/// Who accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The program, by a scatter/gather element: only regions serve, and reading needs no right.
+    Local,
+    /// A peer, by a remote key: regions and bound windows serve, and a right must be named.
+    Remote {
+        /// The queue pair on which the request arrived.
+        qp: QpNum,
+    },
+}
+
+/// An access to be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessRequest {
+    /// Local or remote key.
+    pub key: Key,
+    /// Who accesses.
+    pub side: Side,
+    /// Protection domain of the queue pair.
+    pub pd: PdId,
+    /// First byte, as the region or window numbers them.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Rights that the access exercises, all of which must be there: `LOCAL_WRITE` or none of the
+    /// local side, one or more of `REMOTE_*` and `FLUSH_*` of the remote side.
+    pub needs: Access,
+}
+
+/// Where the bytes are for [`Memory`](crate::memory::Memory).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The program memory.
+    pub memory: MemoryId,
+    /// The first byte there.
+    pub offset: u64,
+}
+
+/// Rights that a peer exercises.
+pub(super) const REMOTE_RIGHTS: Access =
+    Access::REMOTE.union(Access::FLUSH_GLOBAL).union(Access::FLUSH_PERSISTENT);
+
+/// Judges the rights. A remote request that names none, and a right of the other side, are refused
+/// rather than passed for want of anything to look at.
+pub(super) fn judge_rights(side: Side, needs: Access, rights: Access) -> Result<(), AccessFault> {
+    let usable = match side {
+        Side::Local => Access::LOCAL_WRITE,
+        Side::Remote { .. } if needs.is_empty() => return Err(AccessFault::AccessDenied),
+        Side::Remote { .. } => REMOTE_RIGHTS,
+    };
+    if rights.intersection(usable).contains(needs) {
+        Ok(())
+    } else {
+        Err(AccessFault::AccessDenied)
+    }
+}
