@@ -3,7 +3,9 @@
 use crate::memory::MemoryId;
 use crate::verbs::{Access, Key, PdId, QpNum};
 
-use super::AccessFault;
+use super::key_table::Object;
+use super::window::Binding;
+use super::{AccessFault, Protection};
 
 /// Who accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,5 +62,56 @@ pub(super) fn judge_rights(side: Side, needs: Access, rights: Access) -> Result<
         Ok(())
     } else {
         Err(AccessFault::AccessDenied)
+    }
+}
+
+impl Protection {
+    /// Judges an access: see the [module](super) for what and in which order.
+    ///
+    /// Of length 0, the address must lie between the first byte and the one after the last.
+    ///
+    /// # Errors
+    /// [`AccessFault`]: the first condition that does not hold.
+    #[inline]
+    pub fn check(&self, request: &AccessRequest) -> Result<Grant, AccessFault> {
+        match (self.table.find(request.key)?, request.side) {
+            (Object::Region(region), side) => {
+                let spec = &region.spec;
+                if spec.pd != request.pd {
+                    return Err(AccessFault::WrongPd);
+                }
+                judge_rights(side, request.needs, spec.access)?;
+                let offset = spec
+                    .span()
+                    .offset_of(request.addr, request.length)
+                    .ok_or(AccessFault::OutOfRange)?;
+                spec.grant(offset, request.length)
+            }
+            (Object::Window(window), Side::Remote { qp }) => {
+                let binding = window.judge_user(request.pd, qp)?;
+                judge_rights(request.side, request.needs, binding.rights)?;
+                let offset = binding
+                    .span
+                    .offset_of(request.addr, request.length)
+                    .ok_or(AccessFault::OutOfRange)?;
+                self.through(&binding, offset, request.length)
+            }
+            (Object::Window(_), Side::Local) | (Object::Free { .. }, _) => {
+                Err(AccessFault::WrongKind)
+            }
+        }
+    }
+
+    /// Where `length` bytes from `offset` of a window on are. A window leads to memory only through
+    /// its region, which must still be the one that it was bound to and contain the bytes.
+    pub(super) fn through(
+        &self,
+        binding: &Binding,
+        offset: u64,
+        length: u64,
+    ) -> Result<Grant, AccessFault> {
+        let region = self.region(binding.region).map_err(|_| AccessFault::NotBound)?;
+        let offset = binding.region_offset.checked_add(offset).ok_or(AccessFault::OutOfRange)?;
+        region.spec.grant(offset, length)
     }
 }

@@ -1,10 +1,11 @@
 //! Memory regions.
 
 use crate::memory::MemoryId;
-use crate::verbs::{Access, PdId, VerbError};
+use crate::verbs::{Access, Key, PdId, VerbError};
 
+use super::key_table::Object;
 use super::span::Span;
-use super::{AccessFault, Grant};
+use super::{AccessFault, Grant, Protection};
 
 /// A memory region, as it is registered and as it is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,3 +118,74 @@ pub(super) struct Region {
     pub(super) spec: RegionSpec,
     pub(super) windows_bound: u32,
 }
+
+impl Protection {
+    /// Registers a region (`ibv_reg_mr(3)`) and returns its local and remote key.
+    ///
+    /// # Errors
+    /// EINVAL: `REMOTE_WRITE` or `REMOTE_ATOMIC` without `LOCAL_WRITE`, unknown rights, or bytes
+    /// beyond the last address. ENOMEM: there are `max_mr` regions.
+    pub fn register(&mut self, spec: RegionSpec) -> Result<Key, VerbError> {
+        const FULL: VerbError = VerbError::Full("max_mr regions are registered");
+        spec.judge()?;
+        if self.regions == self.limits.max_mr {
+            return Err(FULL);
+        }
+        let region = Region { spec, windows_bound: 0 };
+        let key = self.table.insert(Object::Region(region)).ok_or(FULL)?;
+        self.regions += 1;
+        Ok(key)
+    }
+
+    /// Changes a region (`ibv_rereg_mr(3)`): deregisters and registers it in one step, so that it
+    /// has a new key and the earlier one is stale. Never fails for want of room.
+    ///
+    /// # Errors
+    /// EINVAL: not the key of a region, no change asked for, or what [`Protection::register`]
+    /// refuses. EBUSY: windows are bound to it. The region stays as it is then.
+    pub fn reregister(&mut self, key: Key, changes: RegionChanges) -> Result<Key, VerbError> {
+        let region = self.idle_region(key)?;
+        if changes == RegionChanges::default() {
+            return Err(VerbError::Invalid("flags: nothing to change"));
+        }
+        let spec = changes.applied_to(region.spec);
+        spec.judge()?;
+        self.deregister(key)?;
+        self.register(spec)
+    }
+
+    /// Removes a region (`ibv_dereg_mr(3)`) and returns what it was.
+    ///
+    /// # Errors
+    /// EINVAL: not the key of a region. EBUSY: windows are bound to it.
+    pub fn deregister(&mut self, key: Key) -> Result<RegionSpec, VerbError> {
+        let spec = self.idle_region(key)?.spec;
+        self.table.remove(key).map_err(|_| NO_REGION)?;
+        self.regions -= 1;
+        Ok(spec)
+    }
+
+    /// The region of `key`.
+    #[must_use]
+    pub fn query_region(&self, key: Key) -> Option<RegionSpec> {
+        self.region(key).map(|region| region.spec).ok()
+    }
+
+    pub(super) fn region(&self, key: Key) -> Result<&Region, AccessFault> {
+        match self.table.find(key)? {
+            Object::Region(region) => Ok(region),
+            Object::Free { .. } | Object::Window(_) => Err(AccessFault::WrongKind),
+        }
+    }
+
+    /// A region that no window is bound to.
+    fn idle_region(&self, key: Key) -> Result<&Region, VerbError> {
+        let region = self.region(key).map_err(|_| NO_REGION)?;
+        if region.windows_bound > 0 {
+            return Err(VerbError::Busy("windows are bound to the region"));
+        }
+        Ok(region)
+    }
+}
+
+const NO_REGION: VerbError = VerbError::NoSuchObject("not the key of a region");

@@ -1,11 +1,14 @@
 //! Memory windows.
 
-use crate::verbs::{Access, BindInfo, Key, PdId, QpNum, WindowType};
+use alloc::vec::Vec;
+
+use crate::verbs::{Access, BindInfo, Key, PdId, QpNum, VerbError, WindowType};
 
 use super::access::REMOTE_RIGHTS;
-use super::region::{NEED_LOCAL_WRITE, RegionSpec};
+use super::key_table::Object;
+use super::region::{NEED_LOCAL_WRITE, Region, RegionSpec};
 use super::span::Span;
-use super::{AccessFault, BindError};
+use super::{AccessFault, BindError, Protection};
 
 /// A bind, as it is posted, with the queue pair that executes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,3 +128,140 @@ pub(super) fn judge_region(
         qp: request.qp,
     })
 }
+
+impl Protection {
+    /// Allocates a window, not bound (`ibv_alloc_mw(3)`), and returns its key.
+    ///
+    /// # Errors
+    /// ENOMEM: there are `max_mw` windows.
+    pub fn alloc_window(&mut self, pd: PdId, window_type: WindowType) -> Result<Key, VerbError> {
+        const FULL: VerbError = VerbError::Full("max_mw windows are allocated");
+        if self.windows == self.limits.max_mw {
+            return Err(FULL);
+        }
+        let window = Window { pd, window_type, binding: None };
+        let key = self.table.insert(Object::Window(window)).ok_or(FULL)?;
+        self.windows += 1;
+        Ok(key)
+    }
+
+    /// Removes a window, bound or not (`ibv_dealloc_mw(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: not the present key of a window.
+    pub fn dealloc_window(&mut self, key: Key) -> Result<(), VerbError> {
+        self.window(key).map_err(|_| NO_WINDOW)?;
+        self.set_binding(key, None);
+        self.table.remove(key).map_err(|_| NO_WINDOW)?;
+        self.windows -= 1;
+        Ok(())
+    }
+
+    /// Binds a window and returns its key from now on; the earlier key is stale, unless the program
+    /// chose the same for a window of type 2. Of type 1, a bind replaces the earlier binding, and
+    /// one of length 0 only ends it.
+    ///
+    /// Judged in this order: the window's key, type and protection domain, its state, and, unless
+    /// the length is 0, the region's key, protection domain and rights, and the range.
+    ///
+    /// # Errors
+    /// [`BindError`]; nothing has changed then.
+    pub fn bind(&mut self, request: BindRequest) -> Result<Key, BindError> {
+        let binding = self.judge_bind(&request)?;
+        self.set_binding(request.window, binding);
+        let variant = request.new_rkey.variant();
+        let chosen = match request.window_type {
+            WindowType::Type1 if variant == request.window.variant() => None,
+            WindowType::Type1 | WindowType::Type2A | WindowType::Type2B => Some(variant),
+        };
+        self.table.rekey(request.window, chosen).map_err(BindError::Window)
+    }
+
+    fn judge_bind(&self, request: &BindRequest) -> Result<Option<Binding>, BindError> {
+        let window = self.window(request.window).map_err(BindError::Window)?;
+        window.judge_bind(request)?;
+        if request.bind.length == 0 {
+            return Ok(None);
+        }
+        let region = self.region(request.bind.mr_lkey).map_err(BindError::Region)?;
+        judge_region(&region.spec, request).map(Some)
+    }
+
+    /// Invalidates a window of type 2 as a peer's SEND with invalidate asks: it is not bound any
+    /// more and keeps its key.
+    ///
+    /// # Errors
+    /// [`AccessFault`], in the order of [`Protection::check`]; nothing has changed then.
+    pub fn invalidate_remote(
+        &mut self,
+        key: Key,
+        qp: QpNum,
+        qp_pd: PdId,
+    ) -> Result<(), AccessFault> {
+        self.invalidate(key, qp, qp_pd)
+    }
+
+    /// Invalidates a window of type 2 as a work request of this device asks; the same rules as
+    /// [`Protection::invalidate_remote`].
+    ///
+    /// # Errors
+    /// [`AccessFault`], in the order of [`Protection::check`]; nothing has changed then.
+    pub fn invalidate_local(
+        &mut self,
+        key: Key,
+        qp: QpNum,
+        qp_pd: PdId,
+    ) -> Result<(), AccessFault> {
+        self.invalidate(key, qp, qp_pd)
+    }
+
+    fn invalidate(&mut self, key: Key, qp: QpNum, qp_pd: PdId) -> Result<(), AccessFault> {
+        self.window(key)?.judge_invalidate(qp_pd, qp)?;
+        self.set_binding(key, None);
+        Ok(())
+    }
+
+    /// Unbinds the windows that serve only queue pair `qp` and returns how many there were. To be
+    /// called when the queue pair is destroyed, before its number can be given to another one.
+    pub fn unbind_windows_of_qp(&mut self, qp: QpNum) -> usize {
+        let keys: Vec<Key> = self.windows_of_qp(qp).collect();
+        keys.iter().for_each(|&key| self.set_binding(key, None));
+        keys.len()
+    }
+
+    /// The windows that serve only queue pair `qp`.
+    pub fn windows_of_qp(&self, qp: QpNum) -> impl Iterator<Item = Key> {
+        self.table.objects().filter_map(move |(key, object)| match object {
+            Object::Window(window) if window.only_qp() == Some(qp) => Some(key),
+            Object::Free { .. } | Object::Region(_) | Object::Window(_) => None,
+        })
+    }
+
+    fn window(&self, key: Key) -> Result<&Window, AccessFault> {
+        match self.table.find(key)? {
+            Object::Window(window) => Ok(window),
+            Object::Free { .. } | Object::Region(_) => Err(AccessFault::WrongKind),
+        }
+    }
+
+    /// Replaces the binding of a window, and keeps count at the regions.
+    fn set_binding(&mut self, key: Key, binding: Option<Binding>) {
+        let Ok(Object::Window(window)) = self.table.find_mut(key) else { return };
+        let earlier = core::mem::replace(&mut window.binding, binding);
+        if let Some(region) = earlier.and_then(|earlier| self.bound_region(earlier)) {
+            region.windows_bound -= 1;
+        }
+        if let Some(region) = binding.and_then(|binding| self.bound_region(binding)) {
+            region.windows_bound += 1;
+        }
+    }
+
+    fn bound_region(&mut self, binding: Binding) -> Option<&mut Region> {
+        match self.table.find_mut(binding.region) {
+            Ok(Object::Region(region)) => Some(region),
+            Ok(Object::Free { .. } | Object::Window(_)) | Err(_) => None,
+        }
+    }
+}
+
+const NO_WINDOW: VerbError = VerbError::NoSuchObject("not the key of a window");
