@@ -10,6 +10,7 @@ extern crate alloc;
 
 pub mod memory;
 pub mod protection;
+pub mod qp;
 pub mod time;
 pub mod verbs;
 pub mod wire;
