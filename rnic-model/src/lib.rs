@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod counters;
 pub mod memory;
 pub mod protection;
 pub mod qp;
