@@ -10,6 +10,7 @@ extern crate alloc;
 
 pub mod counters;
 pub mod memory;
+pub mod profile;
 pub mod protection;
 pub mod qp;
 pub mod time;
