@@ -8,8 +8,11 @@
 
 extern crate alloc;
 
+pub mod counters;
 pub mod memory;
+pub mod profile;
 pub mod protection;
+pub mod qp;
 pub mod time;
 pub mod verbs;
 pub mod wire;
