@@ -9,8 +9,9 @@ use crate::verbs::{
     AsyncEvent, Key, Psn, QpNum, QpState, QpType, SendFlags, SendOp, Wc, WcFlags, WcOpcode,
     WcStatus,
 };
-use crate::wire::{NakCode, Operation, Packet, Syndrome, local_ack_timeout_ns, rnr_timer_ns};
+use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome, ack_timeout_ns, rnr_timer_ns};
 
+use super::failure::Failure;
 use super::flush;
 use super::local;
 use super::pair::Qp;
@@ -22,22 +23,22 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
     shared: &mut Shared,
     memory: &M,
     now: Instant,
-    operation: Operation,
+    facts: &OpcodeFacts,
     packet: &Packet<'_>,
 ) {
     if !matches!(qp.state(), QpState::Rts | QpState::Sqd) {
         return shared.count(Counter::DropQpState);
     }
-    let psn = packet.psn();
+    let psn = packet.bth.psn();
     let requester = &qp.requester;
     // Only what was sent and not yet acknowledged can be answered; all else is late or forged.
     let sent = requester.end_psn.offset_from(requester.una_psn);
     if psn.offset_from(requester.una_psn) >= sent {
         return shared.count(Counter::DropStaleResponse);
     }
-    match operation {
+    match facts.operation {
         Operation::Acknowledge => on_acknowledge(qp, shared, now, packet, psn),
-        Operation::ReadResponse => on_read_response(qp, shared, memory, now, packet, psn),
+        Operation::ReadResponse => on_read_response(qp, shared, memory, now, facts, packet),
         Operation::AtomicAcknowledge => on_atomic_response(qp, shared, memory, now, packet, psn),
         _ => shared.count(Counter::DropUnexpectedResponse),
     }
@@ -56,15 +57,15 @@ fn on_acknowledge(
             acknowledge(qp, shared, now, psn.plus(1));
         }
         Syndrome::RnrNak { timer } => {
-            shared.count(Counter::RcvdRnrErr);
+            shared.count(Counter::ReceivedRnrNak);
             if acknowledge(qp, shared, now, psn) {
                 on_rnr_nak(qp, shared, now, timer);
             }
         }
         Syndrome::Nak(NakCode::PsnSequence) => {
-            shared.count(Counter::RcvdSeqErr);
+            shared.count(Counter::ReceivedSequenceNak);
             if acknowledge(qp, shared, now, psn) && qp.requester.next_psn != psn {
-                retry(qp, shared, now, WcStatus::RetryExceeded);
+                retry(qp, shared, now);
             }
         }
         Syndrome::Nak(code) => {
@@ -76,7 +77,7 @@ fn on_acknowledge(
                         WcStatus::RemoteInvalidRequest
                     }
                 };
-                fail_oldest(qp, shared, status);
+                fail_oldest(qp, shared, status.into());
             }
         }
         Syndrome::Reserved(_) => shared.count(Counter::DropMalformed),
@@ -91,8 +92,8 @@ fn acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, end: Psn) -> bool
     let complete = advance(qp, shared, end);
     progressed(qp, shared, now, before);
     if !complete && end.distance_from(qp.requester.next_psn) <= 0 {
-        shared.count(Counter::CompleterRetryErr);
-        retry(qp, shared, now, WcStatus::RetryExceeded);
+        shared.count(Counter::CompleterRetry);
+        retry(qp, shared, now);
     }
     complete
 }
@@ -119,7 +120,7 @@ fn advance(qp: &mut Qp, shared: &mut Shared, end: Psn) -> bool {
             return true;
         }
         requester.una_psn = wqe_end;
-        complete(qp, shared, count, WcStatus::Success);
+        complete(qp, shared, count, None);
     }
 }
 
@@ -154,7 +155,7 @@ pub(crate) fn settle(qp: &mut Qp, shared: &mut Shared) {
         if let Some(failed) = requester.failed
             && failed.wqe == count
         {
-            return fail_oldest(qp, shared, failed.status);
+            return fail_oldest(qp, shared, failed.why);
         }
         if count == requester.next {
             return check_drained(qp, shared);
@@ -163,7 +164,7 @@ pub(crate) fn settle(qp: &mut Qp, shared: &mut Shared) {
         if wqe.packets != 0 && qp.is(QpType::Rc) {
             return;
         }
-        complete(qp, shared, count, WcStatus::Success);
+        complete(qp, shared, count, None);
     }
 }
 
@@ -175,17 +176,17 @@ fn check_drained(qp: &mut Qp, shared: &mut Shared) {
 }
 
 /// Reports request `count`, which is the oldest, and moves past it.
-fn complete(qp: &mut Qp, shared: &mut Shared, count: u32, status: WcStatus) {
+fn complete(qp: &mut Qp, shared: &mut Shared, count: u32, why: Option<Failure>) {
     debug_assert_eq!(count, qp.requester.oldest, "requests complete in order");
     qp.requester.oldest = count.wrapping_add(1);
-    report(qp, shared, count, status);
+    report(qp, shared, count, why);
 }
 
-/// Queues the completion of request `count` if it is due.
-pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, status: WcStatus) {
+/// Queues the completion of request `count` if it is due: always of a failed one, of a good one
+/// if it was asked for.
+pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, why: Option<Failure>) {
     let wqe = qp.requester.sq.wqe(count);
-    let success = status == WcStatus::Success;
-    if success && !wqe.flags.contains(SendFlags::SIGNALED) && !qp.init.signal_all {
+    if why.is_none() && !wqe.flags.contains(SendFlags::SIGNALED) && !qp.init.signal_all {
         return;
     }
     let (opcode, with_imm) = match wqe.op {
@@ -197,10 +198,10 @@ pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, status: WcStatus)
         SendOp::BindMw { .. } => (WcOpcode::BindMw, false),
         SendOp::LocalInvalidate { .. } => (WcOpcode::LocalInvalidate, false),
     };
-    let imm_flag = with_imm && shared.profile.imm_flag_on_send;
+    let imm_flag = why.is_none() && with_imm && shared.profile.imm_flag_on_send;
     let mut wc = Wc {
         wr_id: wqe.wr_id,
-        status,
+        status: WcStatus::Success,
         opcode,
         flags: if imm_flag { WcFlags::WITH_IMM } else { WcFlags::empty() },
         vendor_err: 0,
@@ -211,23 +212,33 @@ pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, status: WcStatus)
         src_qp: QpNum::new(0),
         pkey_index: 0,
     };
-    if !success {
-        shared.count(Counter::ReqCqeError);
-        shared.profile.mark_failed(&mut wc);
+    if let Some(why) = why {
+        why.mark(&mut wc, &shared.profile);
+        shared.count(match wc.status {
+            WcStatus::WorkRequestFlushed => Counter::RequesterCqeFlush,
+            _ => Counter::RequesterCqeError,
+        });
     }
-    shared.complete(qp.init.send_cq, CqEntry { wc, slot: Slot::Send(count) }, !success);
+    let entry = CqEntry { wc, slot: Slot::Send(count) };
+    shared.complete(qp.init.send_cq, entry, why.is_some());
 }
 
 /// The oldest request fails: it is reported, and the queue pair goes to its error state.
-fn fail_oldest(qp: &mut Qp, shared: &mut Shared, status: WcStatus) {
+fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
     let count = qp.requester.oldest;
-    match status {
-        WcStatus::RetryExceeded => shared.count(Counter::RetryExceededErr),
-        WcStatus::RnrRetryExceeded => shared.count(Counter::RetryRnrExceededErr),
-        _ => {}
+    let counter = match why.status(&shared.profile) {
+        WcStatus::RetryExceeded => Some(Counter::RetryExceeded),
+        WcStatus::RnrRetryExceeded => Some(Counter::RnrRetryExceeded),
+        WcStatus::RemoteAccessError => Some(Counter::RequesterRemoteAccess),
+        WcStatus::RemoteInvalidRequest => Some(Counter::RequesterRemoteInvalidRequest),
+        WcStatus::RemoteOperationError => Some(Counter::RequesterRemoteOperation),
+        _ => None,
+    };
+    if let Some(counter) = counter {
+        shared.count(counter);
     }
     qp.requester.failed = None;
-    complete(qp, shared, count, status);
+    complete(qp, shared, count, Some(why));
     match qp.init.qp_type {
         QpType::Rc => flush::to_error(qp, shared),
         QpType::Uc | QpType::Ud => flush::to_send_error(qp, shared),
@@ -237,7 +248,7 @@ fn fail_oldest(qp: &mut Qp, shared: &mut Shared, status: WcStatus) {
 /// The peer asks to wait. RNR code and retry count: IBA 9.7.5.2.8.
 fn on_rnr_nak(qp: &mut Qp, shared: &mut Shared, now: Instant, code: u8) {
     if qp.requester.rnr_retries_left == 0 {
-        return fail_oldest(qp, shared, WcStatus::RnrRetryExceeded);
+        return fail_oldest(qp, shared, WcStatus::RnrRetryExceeded.into());
     }
     if qp.attr.rnr_retry != INFINITE_RNR_RETRY {
         qp.requester.rnr_retries_left -= 1;
@@ -253,9 +264,9 @@ const INFINITE_RNR_RETRY: u8 = 7;
 
 /// Packets were lost: everything from the oldest one on is sent again, unless that was done too
 /// often already.
-fn retry(qp: &mut Qp, shared: &mut Shared, now: Instant, exhausted: WcStatus) {
+fn retry(qp: &mut Qp, shared: &mut Shared, now: Instant) {
     if qp.requester.retries_left == 0 {
-        return fail_oldest(qp, shared, exhausted);
+        return fail_oldest(qp, shared, WcStatus::RetryExceeded.into());
     }
     qp.requester.retries_left -= 1;
     qp.requester.window.shrink();
@@ -272,8 +283,8 @@ pub(crate) fn on_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
         Pause::Rnr { until } => shared.timers.set(&mut qp.timer, qp.index, Some(until)),
         Pause::No if qp.requester.una_psn == qp.requester.end_psn => {}
         Pause::No => {
-            shared.count(Counter::LocalAckTimeoutErr);
-            retry(qp, shared, now, WcStatus::RetryExceeded);
+            shared.count(Counter::AckTimeout);
+            retry(qp, shared, now);
         }
     }
 }
@@ -288,7 +299,7 @@ pub(crate) fn start_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
 fn restart_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
     let waiting = qp.requester.una_psn != qp.requester.next_psn
         || qp.requester.una_psn != qp.requester.end_psn;
-    let deadline = match local_ack_timeout_ns(qp.attr.timeout) {
+    let deadline = match ack_timeout_ns(qp.attr.timeout) {
         Some(ns) if waiting => Some(now.plus_ns(ns)),
         _ => None,
     };
@@ -300,9 +311,10 @@ fn on_read_response<M: Memory + ?Sized>(
     shared: &mut Shared,
     memory: &M,
     now: Instant,
+    facts: &OpcodeFacts,
     packet: &Packet<'_>,
-    psn: Psn,
 ) {
+    let psn = packet.bth.psn();
     if !acknowledge(qp, shared, now, psn) && qp.requester.una_psn != psn {
         return; // an earlier response is missing; it was asked for again
     }
@@ -319,18 +331,17 @@ fn on_read_response<M: Memory + ?Sized>(
     let offset = done << mtu.shift();
     let expected = (wqe.length - offset).min(mtu.bytes()) as usize;
     let ends = requester.reads.front() == Some(psn.plus(1));
-    if packet.payload().len() != expected || packet.place().ends() != ends {
-        return fail_oldest(qp, shared, WcStatus::BadResponseError);
+    if packet.payload.len() != expected || facts.place.ends() != ends {
+        return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }
     let count = requester.oldest;
-    if let Err(status) = local::scatter_message(qp, shared, memory, count, offset, packet.payload())
-    {
-        return fail_oldest(qp, shared, status);
+    if let Err(why) = local::scatter_message(qp, shared, memory, count, offset, packet.payload) {
+        return fail_oldest(qp, shared, why);
     }
     let end = psn.plus(1);
     qp.requester.una_psn = end;
     if end == wqe.end_psn() {
-        complete(qp, shared, count, WcStatus::Success);
+        complete(qp, shared, count, None);
         settle(qp, shared);
     }
     progressed(qp, shared, now, psn);
@@ -359,11 +370,11 @@ fn on_atomic_response<M: Memory + ?Sized>(
         return shared.count(Counter::DropStaleResponse);
     }
     let original = found.original().to_ne_bytes();
-    if let Err(status) = local::scatter_message(qp, shared, memory, count, 0, &original) {
-        return fail_oldest(qp, shared, status);
+    if let Err(why) = local::scatter_message(qp, shared, memory, count, 0, &original) {
+        return fail_oldest(qp, shared, why);
     }
     qp.requester.una_psn = psn.plus(1);
-    complete(qp, shared, count, WcStatus::Success);
+    complete(qp, shared, count, None);
     settle(qp, shared);
     progressed(qp, shared, now, psn);
 }

@@ -1,5 +1,6 @@
 //! The ways into error: what is posted is flushed, in order.
 
+use crate::counters::Counter;
 use crate::device::Shared;
 use crate::queue::{CqEntry, RecvSlot, Slot};
 use crate::verbs::{
@@ -7,7 +8,10 @@ use crate::verbs::{
 };
 
 use super::completer;
+use super::failure::Failure;
 use super::pair::Qp;
+
+const FLUSHED: Failure = Failure::Status(WcStatus::WorkRequestFlushed);
 
 /// Moves to the error state: every request that has not completed does so as flushed, the receive
 /// that is being filled first (IBA 10.3.1, "Error state").
@@ -20,7 +24,7 @@ pub(crate) fn to_error(qp: &mut Qp, shared: &mut Shared) {
     qp.requester.failed = None;
     send_queue(qp, shared);
     if let Some(slot) = qp.responder.abandon() {
-        fail_recv(qp, shared, slot, WcStatus::WorkRequestFlushed);
+        fail_recv(qp, shared, slot, FLUSHED);
     }
     recv_queue(qp, shared);
     if qp.init.srq.is_some() {
@@ -40,7 +44,7 @@ pub(crate) fn send_queue(qp: &mut Qp, shared: &mut Shared) {
     while qp.requester.oldest != tail {
         let count = qp.requester.oldest;
         qp.requester.oldest = count.wrapping_add(1);
-        completer::report(qp, shared, count, WcStatus::WorkRequestFlushed);
+        completer::report(qp, shared, count, Some(FLUSHED));
     }
     qp.requester.next = tail;
     qp.requester.fresh = tail;
@@ -54,15 +58,15 @@ pub(crate) fn recv_queue(qp: &mut Qp, shared: &mut Shared) {
         return;
     }
     while let Some(slot) = qp.take_recv(shared) {
-        fail_recv(qp, shared, slot, WcStatus::WorkRequestFlushed);
+        fail_recv(qp, shared, slot, FLUSHED);
     }
 }
 
 /// Reports a receive request that failed, and frees its record.
-pub(crate) fn fail_recv(qp: &mut Qp, shared: &mut Shared, slot: RecvSlot, status: WcStatus) {
+pub(crate) fn fail_recv(qp: &mut Qp, shared: &mut Shared, slot: RecvSlot, why: Failure) {
     let mut wc = Wc {
         wr_id: qp.recv_wqe(shared, slot).wr_id,
-        status,
+        status: WcStatus::Success,
         opcode: WcOpcode::Recv,
         flags: WcFlags::empty(),
         vendor_err: 0,
@@ -73,8 +77,11 @@ pub(crate) fn fail_recv(qp: &mut Qp, shared: &mut Shared, slot: RecvSlot, status
         src_qp: QpNum::new(0),
         pkey_index: 0,
     };
-    shared.count(crate::counters::Counter::RespCqeError);
-    shared.profile.mark_failed(&mut wc);
+    why.mark(&mut wc, &shared.profile);
+    shared.count(match wc.status {
+        WcStatus::WorkRequestFlushed => Counter::ResponderCqeFlush,
+        _ => Counter::ResponderCqeError,
+    });
     qp.release_recv(shared, slot);
     shared.complete(qp.init.recv_cq, CqEntry { wc, slot: Slot::Receive }, true);
 }

@@ -5,8 +5,9 @@ use crate::device::Shared;
 use crate::memory::Memory;
 use crate::protection::{AccessRequest, BindRequest, Side};
 use crate::queue::{RecvSlot, SendWqe};
-use crate::verbs::{Access, PdId, SendFlags, SendOp, Sge, WcStatus};
+use crate::verbs::{Access, Key, PdId, SendFlags, SendOp, Sge, WcStatus};
 
+use super::failure::Failure;
 use super::pair::Qp;
 
 /// Whether all local memory of a send request may be used as it asks.
@@ -15,16 +16,14 @@ pub(crate) fn check_message(
     shared: &Shared,
     count: u32,
     wqe: &SendWqe,
-) -> Result<(), WcStatus> {
+) -> Result<(), Failure> {
     if wqe.flags.contains(SendFlags::INLINE) {
         return Ok(());
     }
     let needs = needs_of(wqe);
     for sge in qp.requester.sq.sges(count).iter().filter(|sge| sge.length != 0) {
         let request = local_request(qp.init.pd, sge.lkey, sge.addr, u64::from(sge.length), needs);
-        if shared.protection.check(&request).is_err() {
-            return Err(shared.profile.bad_local_key_status);
-        }
+        shared.protection.check(&request)?;
     }
     Ok(())
 }
@@ -45,7 +44,7 @@ fn needs_of(wqe: &SendWqe) -> Access {
 
 fn local_request(
     pd: PdId,
-    key: crate::verbs::Key,
+    key: Key,
     addr: u64,
     length: u64,
     needs: Access,
@@ -61,7 +60,7 @@ pub(crate) fn gather<M: Memory + ?Sized>(
     count: u32,
     offset: u32,
     into: &mut [u8],
-) -> Result<(), WcStatus> {
+) -> Result<(), Failure> {
     let wqe = qp.requester.sq.wqe(count);
     if wqe.flags.contains(SendFlags::INLINE) {
         let from = offset as usize;
@@ -70,17 +69,15 @@ pub(crate) fn gather<M: Memory + ?Sized>(
                 into.copy_from_slice(bytes);
                 Ok(())
             }
-            None => Err(WcStatus::LocalLengthError),
+            None => Err(WcStatus::LocalLengthError.into()),
         };
     }
     let sges = qp.requester.sq.sges(count);
     each_piece(sges, u64::from(offset), into.len(), |sge, addr, range| {
-        let Some(place) = into.get_mut(range) else { return Err(WcStatus::LocalLengthError) };
+        let Some(place) = into.get_mut(range) else { return Err(WcStatus::LocalLengthError.into()) };
         let length = place.len() as u64;
         let request = local_request(qp.init.pd, sge.lkey, addr, length, Access::empty());
-        let Ok(grant) = shared.protection.check(&request) else {
-            return Err(shared.profile.bad_local_key_status);
-        };
+        let grant = shared.protection.check(&request)?;
         Ok(memory.read(grant.memory, grant.offset, place)?)
     })
 }
@@ -93,7 +90,7 @@ pub(crate) fn scatter_message<M: Memory + ?Sized>(
     count: u32,
     offset: u32,
     bytes: &[u8],
-) -> Result<(), WcStatus> {
+) -> Result<(), Failure> {
     let sges = qp.requester.sq.sges(count);
     scatter(qp.init.pd, shared, memory, sges, u64::from(offset), bytes)
 }
@@ -106,7 +103,7 @@ pub(crate) fn scatter_receive<M: Memory + ?Sized>(
     slot: RecvSlot,
     offset: u64,
     bytes: &[u8],
-) -> Result<(), WcStatus> {
+) -> Result<(), Failure> {
     // A shared queue's buffers belong to its own protection domain.
     let pd = qp.init.srq.and_then(|srq| shared.srqs.get(srq)).map_or(qp.init.pd, |srq| srq.pd);
     scatter(pd, shared, memory, qp.recv_sges(shared, slot), offset, bytes)
@@ -119,14 +116,12 @@ fn scatter<M: Memory + ?Sized>(
     sges: &[Sge],
     offset: u64,
     bytes: &[u8],
-) -> Result<(), WcStatus> {
+) -> Result<(), Failure> {
     each_piece(sges, offset, bytes.len(), |sge, addr, range| {
-        let Some(piece) = bytes.get(range) else { return Err(WcStatus::LocalLengthError) };
+        let Some(piece) = bytes.get(range) else { return Err(WcStatus::LocalLengthError.into()) };
         let length = piece.len() as u64;
         let request = local_request(pd, sge.lkey, addr, length, Access::LOCAL_WRITE);
-        let Ok(grant) = shared.protection.check(&request) else {
-            return Err(shared.profile.bad_local_key_status);
-        };
+        let grant = shared.protection.check(&request)?;
         Ok(memory.write(grant.memory, grant.offset, piece)?)
     })
 }
@@ -137,8 +132,8 @@ fn each_piece(
     sges: &[Sge],
     offset: u64,
     len: usize,
-    mut act: impl FnMut(&Sge, u64, core::ops::Range<usize>) -> Result<(), WcStatus>,
-) -> Result<(), WcStatus> {
+    mut act: impl FnMut(&Sge, u64, core::ops::Range<usize>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let (mut skip, mut done) = (offset, 0);
     for sge in sges {
         if done == len {
@@ -155,15 +150,15 @@ fn each_piece(
         skip = 0;
         done += take;
     }
-    if done == len { Ok(()) } else { Err(WcStatus::LocalLengthError) }
+    if done == len { Ok(()) } else { Err(WcStatus::LocalLengthError.into()) }
 }
 
 /// Carries out a bind or an invalidate.
-pub(crate) fn execute(qp: &Qp, shared: &mut Shared, wqe: &SendWqe) -> Result<(), WcStatus> {
+pub(crate) fn execute(qp: &Qp, shared: &mut Shared, wqe: &SendWqe) -> Result<(), Failure> {
     match wqe.op {
         SendOp::BindMw { window, new_rkey, window_type, bind } => shared
             .protection
-            .bind(&BindRequest {
+            .bind(BindRequest {
                 window,
                 new_rkey,
                 window_type,
@@ -172,11 +167,11 @@ pub(crate) fn execute(qp: &Qp, shared: &mut Shared, wqe: &SendWqe) -> Result<(),
                 qp_pd: qp.init.pd,
             })
             .map(|_| ())
-            .map_err(|_| WcStatus::MwBindError),
+            .map_err(|_| WcStatus::MwBindError.into()),
         SendOp::LocalInvalidate { key } => shared
             .protection
             .invalidate_local(key, qp.num, qp.init.pd)
-            .map_err(|_| WcStatus::LocalProtectionError),
+            .map_err(|_| WcStatus::MwBindError.into()),
         SendOp::Send { .. }
         | SendOp::SendTo { .. }
         | SendOp::Write { .. }

@@ -1,15 +1,15 @@
 //! The requester: turns posted send requests into request packets, in order, under a window.
 
 use crate::device::{FrameOut, Origin, Payload, Shared};
-use crate::memory::Memory;
 use crate::queue::{SendQueue, SendWqe};
-use crate::verbs::{Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
-use crate::wire::{
-    AtomicEth, Bth, Deth, HeaderBuf, Ieth, ImmDt, Opcode, Operation, Place, Reth, Service,
-};
-use crate::{Instant, MemoryFault};
+use crate::Instant;
+use crate::profile::ReadWithoutDepth;
+use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
+use crate::wire::{AtomicEth, Deth, HeaderBuf, Ieth, ImmDt, Operation, Place, Reth, Service};
 
 use super::completer;
+use super::failure::Failure;
+use super::headers::{Kind, bth, place};
 use super::local;
 use super::pair::{Qp, route_of};
 use super::window::{Reads, Window};
@@ -27,7 +27,7 @@ pub(crate) enum Pause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     pub(crate) wqe: u32,
-    pub(crate) status: WcStatus,
+    pub(crate) why: Failure,
 }
 
 /// State of the sending half. Requests are named by their count in the send queue:
@@ -137,7 +137,7 @@ enum Start {
     /// It has to wait for others.
     Waits,
     /// It cannot be carried out.
-    Fails(WcStatus),
+    Fails(Failure),
 }
 
 /// The next request packet, if one may leave now.
@@ -152,8 +152,8 @@ pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared) -> Option<FrameOut> {
                 Start::Ready => {}
                 Start::Done => continue,
                 Start::Waits => return None,
-                Start::Fails(status) => {
-                    qp.requester.failed = Some(Failed { wqe: count, status });
+                Start::Fails(why) => {
+                    qp.requester.failed = Some(Failed { wqe: count, why });
                     completer::settle(qp, shared);
                     continue;
                 }
@@ -162,7 +162,7 @@ pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared) -> Option<FrameOut> {
         let wqe = *qp.requester.sq.wqe(count);
         return match qp.init.qp_type {
             QpType::Ud => datagram(qp, shared, count, &wqe),
-            QpType::Rc | QpType::Uc => connected(qp, shared, count, &wqe),
+            QpType::Rc | QpType::Uc => connected(qp, count, &wqe),
         };
     }
 }
@@ -196,24 +196,24 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
                     completer::settle(qp, shared);
                     Start::Done
                 }
-                Err(status) => Start::Fails(status),
+                Err(why) => Start::Fails(why),
             };
         }
         SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
             if qp.attr.max_rd_atomic == 0 =>
         {
-            if shared.profile.read_depth_zero_hangs {
-                return Start::Waits;
-            }
-            return Start::Fails(WcStatus::LocalQpOperationError);
+            return match shared.profile.read_without_depth {
+                ReadWithoutDepth::Waits => Start::Waits,
+                ReadWithoutDepth::Fails(status) => Start::Fails(status.into()),
+            };
         }
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
         SendOp::Send { .. } | SendOp::SendTo { .. } | SendOp::Write { .. } | SendOp::Read { .. } => {
             wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1)
         }
     };
-    if let Err(status) = local::check_message(qp, shared, count, &wqe) {
-        return Start::Fails(status);
+    if let Err(why) = local::check_message(qp, shared, count, &wqe) {
+        return Start::Fails(why);
     }
     assign(qp, count, packets);
     Start::Ready
@@ -229,7 +229,7 @@ fn assign(qp: &mut Qp, count: u32, packets: u32) {
 }
 
 /// A request packet of RC or UC.
-fn connected(qp: &Qp, shared: &Shared, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
+fn connected(qp: &Qp, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
     let service = if qp.is(QpType::Rc) { Service::Rc } else { Service::Uc };
     match wqe.op {
         SendOp::Send { .. } | SendOp::Write { .. } => {
@@ -247,10 +247,7 @@ fn connected(qp: &Qp, shared: &Shared, count: u32, wqe: &SendWqe) -> Option<Fram
             atomic_request(qp, Operation::FetchAdd, &AtomicEth::new(remote_addr, rkey, add, 0))
         }
         // Neither ever starts here: they are refused at post, or done when they start.
-        SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => {
-            let _ = shared;
-            None
-        }
+        SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => None,
     }
 }
 
@@ -261,8 +258,7 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
     let offset = done << mtu.shift();
     let payload_len = (wqe.length - offset).min(mtu.bytes());
     let (begins, ends) = (done == 0, done + 1 == wqe.packets);
-    let place = Place::of(begins, ends);
-    let (operation, imm, invalidate) = match wqe.op {
+        let (operation, imm, invalidate) = match wqe.op {
         SendOp::Send { imm, invalidate } => (Operation::Send, imm, invalidate),
         SendOp::Write { imm, .. } => (Operation::Write, imm, None),
         SendOp::SendTo { .. }
@@ -273,11 +269,11 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
         | SendOp::LocalInvalidate { .. } => (Operation::Send, None, None),
     };
     let (imm, invalidate) = (imm.filter(|_| ends), invalidate.filter(|_| ends));
-    let opcode = Opcode::compose(service, operation, place, imm.is_some(), invalidate.is_some());
-    let ack_request = qp.is(QpType::Rc) && (ends || qp.requester.window.wants_ack());
-    let bth = Bth::new(opcode, qp.attr.dest_qp, qp.requester.next_psn)
-        .with_pad(payload_len)
-        .with_ack_request(ack_request)
+    let kind = Kind::new(service, operation, place(begins, ends))
+        .with(imm.is_some(), invalidate.is_some());
+    let ack_req = qp.is(QpType::Rc) && (ends || qp.requester.window.wants_ack());
+    let bth = bth(kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
+        .with_ack_req(ack_req)
         .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
     let mut header = HeaderBuf::new();
     header.push(&bth);
@@ -306,7 +302,7 @@ fn read_request(
     qp: &Qp,
     wqe: &SendWqe,
     remote_addr: u64,
-    rkey: crate::verbs::Key,
+    rkey: Key,
 ) -> Option<FrameOut> {
     let requester = &qp.requester;
     if requester.reads.len() >= usize::from(qp.attr.max_rd_atomic) {
@@ -321,10 +317,9 @@ fn read_request(
     let offset = requester.next_done << mtu.shift();
     let left = wqe.length - offset;
     let len = if psns == missing { left } else { psns << mtu.shift() };
-    let opcode =
-        Opcode::compose(Service::Rc, Operation::ReadRequest, Place::Only, false, false);
+    let kind = Kind::new(Service::Rc, Operation::ReadRequest, Place::Only);
     let mut header = HeaderBuf::new();
-    header.push(&Bth::new(opcode, qp.attr.dest_qp, requester.next_psn).with_ack_request(true));
+    header.push(&bth(kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
     header.push(&Reth::new(remote_addr.wrapping_add(u64::from(offset)), rkey, len));
     Some(FrameOut {
         route: qp.route,
@@ -343,9 +338,9 @@ fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth) -> Option<Fram
     {
         return None;
     }
-    let opcode = Opcode::compose(Service::Rc, operation, Place::Only, false, false);
+    let kind = Kind::new(Service::Rc, operation, Place::Only);
     let mut header = HeaderBuf::new();
-    header.push(&Bth::new(opcode, qp.attr.dest_qp, requester.next_psn).with_ack_request(true));
+    header.push(&bth(kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
     header.push(eth);
     Some(FrameOut {
         route: qp.route,
@@ -366,14 +361,13 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
     let path = shared.ahs.get(ah).filter(|ah| ah.pd == qp.init.pd).map(|ah| ah.path);
     let Some(route) = path.and_then(|path| route_of(shared, &path, qp.num).ok()) else {
         qp.requester.failed =
-            Some(Failed { wqe: count, status: WcStatus::LocalQpOperationError });
+            Some(Failed { wqe: count, why: WcStatus::LocalQpOperationError.into() });
         completer::settle(qp, shared);
         return None;
     };
-    let opcode =
-        Opcode::compose(Service::Ud, Operation::Send, Place::Only, imm.is_some(), false);
-    let bth = Bth::new(opcode, remote_qpn, qp.requester.next_psn)
-        .with_pad(wqe.length)
+    let kind =
+        Kind::new(Service::Ud, Operation::Send, Place::Only).with(imm.is_some(), false);
+    let bth = bth(kind, remote_qpn, qp.requester.next_psn, wqe.length)
         .with_solicited(wqe.flags.contains(SendFlags::SOLICITED));
     let qkey = if remote_qkey & OWN_QKEY == 0 { remote_qkey } else { qp.attr.qkey };
     let mut header = HeaderBuf::new();
@@ -390,18 +384,6 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
         owner: qp.index,
         origin: Origin::Request { psns: 1, ends_request: true },
     })
-}
-
-/// Copies payload of the message into a packet.
-pub(crate) fn copy_payload<M: Memory + ?Sized>(
-    qp: &Qp,
-    shared: &Shared,
-    memory: &M,
-    wqe: u32,
-    offset: u32,
-    into: &mut [u8],
-) -> Result<(), WcStatus> {
-    local::gather(qp, shared, memory, wqe, offset, into)
 }
 
 /// The packet has left: moves on, and completes what needs no answer.
@@ -440,14 +422,7 @@ pub(crate) fn sent(
 }
 
 /// The payload could not be read: the request fails in its turn.
-pub(crate) fn not_sent(qp: &mut Qp, shared: &mut Shared, status: WcStatus) {
-    qp.requester.failed = Some(Failed { wqe: qp.requester.next, status });
+pub(crate) fn not_sent(qp: &mut Qp, shared: &mut Shared, why: Failure) {
+    qp.requester.failed = Some(Failed { wqe: qp.requester.next, why });
     completer::settle(qp, shared);
-}
-
-impl From<MemoryFault> for WcStatus {
-    /// Program memory that is gone is a local protection error, as a key that is gone.
-    fn from(_: MemoryFault) -> Self {
-        Self::LocalProtectionError
-    }
 }

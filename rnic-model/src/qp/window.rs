@@ -1,5 +1,6 @@
 //! How much a requester may have under way.
 
+use crate::Instant;
 use crate::verbs::{Mtu, Psn};
 
 /// Packets that may be unacknowledged: it shrinks when packets are lost and grows back as they
@@ -10,7 +11,10 @@ pub(crate) struct Window {
     packets_max: u32,
     /// Packets since the last one that asked for an acknowledgement.
     since_ack_request: u32,
+    congestion_not_before: Instant,
 }
+
+const CONGESTION_INTERVAL_NS: u64 = 50_000;
 
 /// Below this a window does not shrink.
 const PACKETS_MIN: u32 = 8;
@@ -19,14 +23,22 @@ const PACKETS_LIMIT: u32 = 1 << 16;
 
 impl Default for Window {
     fn default() -> Self {
-        Self { packets: PACKETS_MIN, packets_max: PACKETS_MIN, since_ack_request: 0 }
+        Self::of_packets(PACKETS_MIN)
     }
 }
 
 impl Window {
     pub(crate) fn new(bytes: u32, mtu: Mtu) -> Self {
-        let packets = (bytes >> mtu.shift()).clamp(PACKETS_MIN, PACKETS_LIMIT);
-        Self { packets, packets_max: packets, since_ack_request: 0 }
+        Self::of_packets((bytes >> mtu.shift()).clamp(PACKETS_MIN, PACKETS_LIMIT))
+    }
+
+    const fn of_packets(packets: u32) -> Self {
+        Self {
+            packets,
+            packets_max: packets,
+            since_ack_request: 0,
+            congestion_not_before: Instant::ZERO,
+        }
     }
 
     /// Whether `more` packets may leave while `in_flight` are under way. One request may always.
@@ -54,6 +66,15 @@ impl Window {
     /// Packets were lost or marked.
     pub(crate) fn shrink(&mut self) {
         self.packets = (self.packets / 2).max(PACKETS_MIN.min(self.packets_max));
+    }
+
+    /// The peer reports congestion. One report halves the window; those that follow within the
+    /// time in which the reaction can show are about the same queue.
+    pub(crate) fn on_congestion(&mut self, now: Instant) {
+        if now >= self.congestion_not_before {
+            self.congestion_not_before = now.plus_ns(CONGESTION_INTERVAL_NS);
+            self.shrink();
+        }
     }
 
     /// Packets were acknowledged.

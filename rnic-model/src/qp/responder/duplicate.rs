@@ -6,7 +6,7 @@ use crate::device::Shared;
 use crate::qp::pair::Qp;
 use crate::wire::{Operation, OpcodeFacts, Packet};
 
-use super::responses::{Replay, Response};
+use super::responses::{ReadRest, Replay, Response};
 
 pub(super) fn on_duplicate(
     qp: &mut Qp,
@@ -32,7 +32,7 @@ pub(super) fn on_duplicate(
 /// Only a READ whose sequence numbers, key and range lie inside the original one is answered.
 fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let got = packet.bth.psn();
-    let Some(Replay::Read { psn, psns, key, addr, length, msn }) = qp.responder.replays.find(got)
+    let Some(Replay::Read { psn, key, addr, length, msn, .. }) = qp.responder.replays.find(got)
     else {
         return false;
     };
@@ -45,11 +45,10 @@ fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     if !inside || done > length {
         return false;
     }
-    let _ = psns;
-    qp.responder.responses.repeat(
-        psn,
-        Response::Read { psn: got, key, addr: reth.va(), left: reth.len(), msn, begun: false },
-    )
+    let left = reth.len();
+    let rest =
+        ReadRest { request: psn, psn: got, key, addr: reth.va(), left, msn, begun: false };
+    qp.responder.responses.repeat(Response::Read(rest))
 }
 
 fn atomic_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
@@ -57,5 +56,5 @@ fn atomic_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let Some(Replay::Atomic { psn, original, msn }) = qp.responder.replays.find(got) else {
         return false;
     };
-    qp.responder.responses.repeat(psn, Response::Atomic { psn, original, msn })
+    qp.responder.responses.repeat(Response::Atomic { psn, original, msn })
 }

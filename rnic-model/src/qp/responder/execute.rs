@@ -9,7 +9,7 @@ use crate::verbs::{Access, Key, QpNum, Wc, WcFlags, WcOpcode, WcStatus};
 use crate::wire::{Operation, OpcodeFacts, Packet};
 
 use super::judge::{judge_length, judge_permission};
-use super::responses::{Replay, Response};
+use super::responses::{ReadRest, Replay, Response};
 use super::{Fault, Message};
 use crate::qp::local;
 use crate::qp::pair::Qp;
@@ -202,7 +202,8 @@ fn read(
     qp.responder.msn = next_msn(qp.responder.msn);
     let msn = qp.responder.msn;
     qp.responder.replays.keep(Replay::Read { psn, psns, key, addr, length, msn });
-    qp.responder.responses.push(Response::Read { psn, key, addr, left: length, msn, begun: false });
+    let rest = ReadRest { request: psn, psn, key, addr, left: length, msn, begun: false };
+    qp.responder.responses.push(Response::Read(rest));
     Ok(psns)
 }
 

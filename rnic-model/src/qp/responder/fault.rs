@@ -4,6 +4,7 @@ use crate::counters::Counter;
 use crate::memory::MemoryFault;
 use crate::profile::Profile;
 use crate::protection::AccessFault;
+use crate::qp::failure::Failure;
 use crate::verbs::{AsyncEvent, QpNum, WcStatus};
 use crate::wire::NakCode;
 
@@ -29,22 +30,25 @@ pub(crate) enum Fault {
     /// The memory behind a region is gone.
     Memory,
     /// The receive request's own memory cannot be used.
-    Local(WcStatus),
+    Local(Failure),
     /// No receive request is posted.
     NotReady,
 }
 
 impl Fault {
     /// The NAK that a peer gets; none where it may try again (an RNR NAK is sent then).
-    pub(super) fn nak(self) -> Option<NakCode> {
+    pub(super) fn nak(self, profile: &Profile) -> Option<NakCode> {
         match self {
             Self::OpcodeSequence
             | Self::UnsupportedOpcode
             | Self::NotPermitted
             | Self::TooManyReads
             | Self::BadLength
-            | Self::Misaligned
-            | Self::ReceiveTooSmall => Some(NakCode::InvalidRequest),
+            | Self::Misaligned => Some(NakCode::InvalidRequest),
+            Self::ReceiveTooSmall => match profile.receive_too_small.requester {
+                WcStatus::RemoteOperationError => Some(NakCode::RemoteOperational),
+                _ => Some(NakCode::InvalidRequest),
+            },
             Self::Access(_) => Some(NakCode::RemoteAccess),
             Self::Memory | Self::Local(_) => Some(NakCode::RemoteOperational),
             Self::NotReady => None,
@@ -53,11 +57,10 @@ impl Fault {
 
     /// How the receive request that was being filled ends, where it is itself at fault; in all
     /// other cases it is flushed.
-    pub(super) fn receive_status(self, profile: &Profile) -> Option<WcStatus> {
-        let _ = profile;
+    pub(super) fn receive_failure(self, profile: &Profile) -> Option<Failure> {
         match self {
-            Self::ReceiveTooSmall => Some(WcStatus::LocalLengthError),
-            Self::Local(status) => Some(status),
+            Self::ReceiveTooSmall => Some(profile.receive_too_small.responder.into()),
+            Self::Local(why) => Some(why),
             Self::OpcodeSequence
             | Self::UnsupportedOpcode
             | Self::NotPermitted

@@ -15,14 +15,16 @@ use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
 use crate::queue::RecvSlot;
-use crate::verbs::{AsyncEvent, Key, Psn, QpState, QpType, WcStatus};
-use crate::wire::{OpcodeFacts, Packet, Syndrome};
+use crate::verbs::{AsyncEvent, Key, Psn, QpState, QpType};
+use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome};
 
+use super::failure::Failure;
 use super::flush;
 use super::pair::Qp;
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
-pub(crate) use responses::{answered, next_frame, refused};
+pub(crate) use execute::MESSAGE_MAX;
+pub(crate) use responses::{answered, next_frame, notified, read_payload, refused};
 use responses::{Replays, Response, ResponseQueue};
 
 /// The message that is being received.
@@ -106,6 +108,11 @@ impl Responder {
         self.cnp_due || !self.responses.is_empty()
     }
 
+    /// The next sequence number expected.
+    pub(crate) fn expected(&self) -> Psn {
+        self.expected
+    }
+
     fn acknowledge(&mut self) {
         let psn = self.expected.minus(1);
         self.responses.push(Response::Acknowledge { psn, msn: self.msn, syndrome: Syndrome::ACK });
@@ -150,7 +157,7 @@ fn on_reliable<M: Memory + ?Sized>(
         PsnVerdict::Gap if qp.responder.nak_sent => return shared.count(Counter::DropPsnGap),
         PsnVerdict::Gap => {
             shared.count(Counter::OutOfSequenceRequest);
-            return qp.responder.refuse(Syndrome::Nak(crate::wire::NakCode::PsnSequence));
+            return qp.responder.refuse(Syndrome::Nak(NakCode::PsnSequence));
         }
     }
     let verdict = judge_sequence(&qp.responder.message, facts)
@@ -159,7 +166,8 @@ fn on_reliable<M: Memory + ?Sized>(
         Ok(psns) => {
             qp.responder.nak_sent = false;
             qp.responder.expected = qp.responder.expected.plus(psns);
-            if packet.bth.ack_req() && facts.operation.is_plain() {
+            if packet.bth.ack_req()
+                && matches!(facts.operation, Operation::Send | Operation::Write) {
                 qp.responder.acknowledge();
             }
         }
@@ -170,23 +178,28 @@ fn on_reliable<M: Memory + ?Sized>(
 /// A request of RC cannot be carried out: the peer is told, and unless it may try again both
 /// ends go to error (IBA 9.9.3).
 fn fail(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
-    shared.count(fault.counter());
+    if shared.profile.responder_errors_counted || fault == Fault::NotReady {
+        shared.count(fault.counter());
+    }
     if let Fault::NotReady = fault {
         let timer = qp.attr.min_rnr_timer;
         return qp.responder.refuse(Syndrome::RnrNak { timer });
     }
-    if let Some(code) = fault.nak() {
+    if let Some(code) = fault.nak(&shared.profile) {
         qp.responder.refuse(Syndrome::Nak(code));
     }
-    let reported = match (qp.responder.message, fault.receive_status(&shared.profile)) {
-        (Message::Send { slot, .. }, Some(status)) => {
+    let reported = match (qp.responder.message, fault.receive_failure(&shared.profile)) {
+        (Message::Send { slot, .. }, Some(why)) => {
             qp.responder.message = Message::Idle;
-            flush::fail_recv(qp, shared, slot, status);
+            flush::fail_recv(qp, shared, slot, why);
             true
         }
         _ => false,
     };
-    if !reported && let Some(event) = fault.event(qp.num) {
+    if !reported
+        && let Some(event) = fault.event(qp.num)
+        && (shared.profile.access_error_event || !matches!(event, AsyncEvent::QpAccessError(_)))
+    {
         shared.raise(event);
     }
     flush::to_error(qp, shared);
@@ -218,9 +231,9 @@ fn on_unreliable<M: Memory + ?Sized>(
     shared.count(fault.dropped_counter());
     match (fault, qp.responder.message) {
         // The program's own buffer is at fault: its receive fails, and the queue pair with it.
-        (Fault::Local(status), Message::Send { slot, .. }) => {
+        (Fault::Local(why), Message::Send { slot, .. }) => {
             qp.responder.message = Message::Idle;
-            flush::fail_recv(qp, shared, slot, status);
+            flush::fail_recv(qp, shared, slot, why);
             flush::to_error(qp, shared);
         }
         _ => give_up_message(qp, Message::Skip),
@@ -235,6 +248,20 @@ fn give_up_message(qp: &mut Qp, next: Message) {
     qp.responder.message = next;
 }
 
+/// A packet of the peer has an opcode that nobody knows. In its turn it is refused as an invalid
+/// request; out of turn it is dropped.
+pub(crate) fn on_unknown_opcode(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    packet: &Packet<'_>,
+) -> Result<(), Counter> {
+    if !qp.is(QpType::Rc) || packet.bth.psn() != qp.responder.expected {
+        return Err(Counter::DropUnknownOpcode);
+    }
+    fail(qp, shared, Fault::UnsupportedOpcode);
+    Ok(())
+}
+
 /// A packet carried the mark "congestion experienced": the peer is told, not too often.
 pub(crate) fn on_congestion(qp: &mut Qp, now: Instant) {
     if now >= qp.responder.cnp_not_before {
@@ -243,8 +270,8 @@ pub(crate) fn on_congestion(qp: &mut Qp, now: Instant) {
     }
 }
 
-impl From<WcStatus> for Fault {
-    fn from(status: WcStatus) -> Self {
-        Self::Local(status)
+impl From<Failure> for Fault {
+    fn from(why: Failure) -> Self {
+        Self::Local(why)
     }
 }

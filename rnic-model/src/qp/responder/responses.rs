@@ -6,8 +6,10 @@ use alloc::vec::Vec;
 
 use crate::counters::Counter;
 use crate::device::{FrameOut, Origin, Payload, Shared};
+use crate::memory::Memory;
+use crate::qp::headers::{Kind, bth, place};
 use crate::qp::pair::Qp;
-use crate::verbs::{Access, Key, Mtu, Psn, QpState};
+use crate::verbs::{Access, Key, Psn};
 use crate::wire::{Aeth, AtomicAckEth, Bth, HeaderBuf, Opcode, Operation, Place, Service, Syndrome};
 
 use super::execute::remote_grant;
@@ -19,9 +21,24 @@ pub(super) enum Response {
     /// A positive or negative acknowledgement.
     Acknowledge { psn: Psn, msn: u32, syndrome: Syndrome },
     /// The rest of a READ.
-    Read { psn: Psn, key: Key, addr: u64, left: u32, msn: u32, begun: bool },
+    Read(ReadRest),
     /// What an atomic found.
     Atomic { psn: Psn, original: u64, msn: u32 },
+}
+
+/// What is still to be sent of a READ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReadRest {
+    /// First sequence number of the request that asked first.
+    pub(super) request: Psn,
+    /// Sequence number of the next packet.
+    pub(super) psn: Psn,
+    pub(super) key: Key,
+    pub(super) addr: u64,
+    pub(super) left: u32,
+    pub(super) msn: u32,
+    /// The first packet has left.
+    pub(super) begun: bool,
 }
 
 impl Response {
@@ -68,18 +85,11 @@ impl ResponseQueue {
         }
     }
 
-    /// Adds the answer to a repeated request. An answer to the same request (whose first sequence
-    /// number is `original`) that is still waiting is replaced.
-    pub(super) fn repeat(&mut self, original: Psn, response: Response) -> bool {
+    /// Adds the answer to a repeated request, in the place of one to the same request that still
+    /// waits. False when there is no room: the peer will ask again.
+    pub(super) fn repeat(&mut self, response: Response) -> bool {
         let same = |waiting: &Response| match (*waiting, response) {
-            (Response::Read { psn, .. }, Response::Read { psn: again, left, .. }) => {
-                // Both lie in the same request: no other READ can have numbers in between.
-                psn.distance_from(original) >= 0 && {
-                    let _ = left;
-                    again.distance_from(original) >= 0
-                        && psn.offset_from(original) <= again.offset_from(original).max(1 << 22)
-                }
-            }
+            (Response::Read(waiting), Response::Read(again)) => waiting.request == again.request,
             (Response::Atomic { psn, .. }, Response::Atomic { psn: again, .. }) => psn == again,
             _ => false,
         };
@@ -157,9 +167,6 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
         return Some(congestion_notification(qp));
     }
     let response = qp.responder.responses.front()?;
-    if qp.state() == QpState::Reset {
-        return None;
-    }
     Some(match *response {
         Response::Acknowledge { psn, msn, syndrome } => {
             let header = header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
@@ -177,9 +184,9 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
             header.push(&AtomicAckEth::new(original));
             frame(qp, header, Payload::None, 0)
         }
-        Response::Read { psn, key, addr, left, msn, begun } => {
+        Response::Read(ReadRest { psn, key, addr, left, msn, begun, .. }) => {
             let len = left.min(qp.attr.path_mtu.bytes());
-            let place = Place::of(!begun, len == left);
+            let place = place(!begun, len == left);
             let aeth = (place != Place::Middle).then_some((Syndrome::ACK, msn));
             let header = header(qp, Operation::ReadResponse, place, psn, len, aeth);
             let payload = if len == 0 { Payload::None } else { Payload::Region { key, addr } };
@@ -196,18 +203,13 @@ fn header(
     payload_len: u32,
     aeth: Option<(Syndrome, u32)>,
 ) -> HeaderBuf {
-    let opcode = Opcode::compose(Service::Rc, operation, place, false, false).unwrap_or(Opcode(0));
+    let kind = Kind::new(Service::Rc, operation, place);
     let mut header = HeaderBuf::new();
-    header.push(&Bth::new(opcode, qp.attr.dest_qp, psn).with_pad(pad_of(payload_len)));
+    header.push(&bth(kind, qp.attr.dest_qp, psn, payload_len));
     if let Some((syndrome, msn)) = aeth {
         header.push(&Aeth::new(syndrome, msn));
     }
     header
-}
-
-/// Bytes that fill a payload up to a multiple of 4.
-pub(crate) fn pad_of(payload_len: u32) -> usize {
-    (payload_len.wrapping_neg() & 3) as usize
 }
 
 fn frame(qp: &Qp, header: HeaderBuf, payload: Payload, payload_len: u32) -> FrameOut {
@@ -228,31 +230,33 @@ fn congestion_notification(qp: &Qp) -> FrameOut {
     FrameOut { origin: Origin::Cnp, ..frame(qp, header, Payload::None, 0) }
 }
 
-/// The right to what a READ response carries, judged again as it leaves.
-pub(crate) fn payload_grant(
+/// Copies what a READ response carries. The right to it is judged again as it leaves.
+pub(crate) fn read_payload<M: Memory + ?Sized>(
     qp: &Qp,
     shared: &Shared,
+    memory: &M,
     key: Key,
     addr: u64,
-    length: u32,
-) -> Result<crate::protection::Grant, Fault> {
-    remote_grant(qp, shared, key, addr, u64::from(length), Access::REMOTE_READ)
+    into: &mut [u8],
+) -> Result<(), Fault> {
+    let grant = remote_grant(qp, shared, key, addr, into.len() as u64, Access::REMOTE_READ)?;
+    Ok(memory.read(grant.memory, grant.offset, into)?)
 }
 
 /// The first answer has left.
-pub(crate) fn answered(qp: &mut Qp, shared: &mut Shared, mtu: Mtu) {
+pub(crate) fn answered(qp: &mut Qp) {
+    let mtu = qp.attr.path_mtu.bytes();
     let Some(first) = qp.responder.responses.ring.first_mut() else { return };
-    if let Response::Read { psn, addr, left, begun, .. } = first
-        && *left > mtu.bytes()
+    if let Response::Read(rest) = first
+        && rest.left > mtu
     {
-        *psn = psn.plus(1);
-        *addr = addr.wrapping_add(u64::from(mtu.bytes()));
-        *left -= mtu.bytes();
-        *begun = true;
+        rest.psn = rest.psn.plus(1);
+        rest.addr = rest.addr.wrapping_add(u64::from(mtu));
+        rest.left -= mtu;
+        rest.begun = true;
         return;
     }
     qp.responder.responses.pop();
-    let _ = shared;
 }
 
 /// The congestion notification has left.
@@ -263,7 +267,7 @@ pub(crate) fn notified(qp: &mut Qp, shared: &mut Shared) {
 
 /// The bytes that a READ asks for can no longer be had: it is refused after all.
 pub(crate) fn refused(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
-    if let Some(Response::Read { psn, .. }) = qp.responder.responses.front().copied() {
+    if let Some(Response::Read(ReadRest { psn, .. })) = qp.responder.responses.front().copied() {
         qp.responder.responses.ring.clear();
         qp.responder.expected = psn;
     }
