@@ -257,12 +257,7 @@ impl Device {
     /// # Errors
     /// EINVAL: no such queue.
     pub fn query_srq(&self, srq: SrqId) -> Result<SrqAttributes, VerbError> {
-        let srq = self.shared.srqs.get(srq).ok_or(NO_SRQ)?;
-        Ok(SrqAttributes {
-            max_wr: srq.queue.capacity(),
-            max_sge: srq.sge_max,
-            srq_limit: srq.limit,
-        })
+        Ok(self.shared.srqs.get(srq).ok_or(NO_SRQ)?.attributes())
     }
 
     /// Removes a shared receive queue.

@@ -2,10 +2,10 @@
 
 use super::Device;
 use crate::counters::Counter;
-use crate::qp::flush;
+use crate::qp::{check_atomic_alignment, check_recv, check_send, check_srq_recv, flush};
 use crate::queue::Slot;
 use crate::verbs::{
-    CqId, QpNum, QpState, RecvWr, SendOp, SendWr, SrqId, VerbError, Wc, check_recv, check_send,
+    CqId, QpNum, QpState, RecvWr, SendWr, SrqId, VerbError, Wc,
 };
 
 const NO_QP: VerbError = VerbError::NoSuchObject("qp: no such queue pair");
@@ -18,18 +18,10 @@ impl Device {
     /// ENOMEM: the queue is full; poll completions first.
     pub fn post_send(&mut self, qp: QpNum, wr: &SendWr<'_>) -> Result<(), VerbError> {
         let qp = self.qps.get_mut(qp).ok_or(NO_QP)?;
-        let length = check_send(qp.init.qp_type, qp.state(), &qp.attr.cap, wr)?;
-        if self.shared.profile.unaligned_atomic_refused_at_post
-            && let SendOp::CompareSwap { remote_addr, .. } | SendOp::FetchAdd { remote_addr, .. } =
-                wr.op
-            && !remote_addr.is_multiple_of(8)
-        {
-            return Err(VerbError::Invalid("remote_addr: an atomic's is a multiple of 8"));
-        }
-        if let SendOp::SendTo { .. } = wr.op
-            && length > self.shared.port.mtu.bytes()
-        {
-            return Err(VerbError::Invalid("sges: a datagram is not longer than the port's MTU"));
+        let mtu = self.shared.port.mtu;
+        let length = check_send(qp.init.qp_type, qp.state(), &qp.attr.cap, mtu, wr)?;
+        if self.shared.profile.unaligned_atomic_refused_at_post {
+            check_atomic_alignment(&wr.op)?;
         }
         if !qp.requester.sq.post(wr, length) {
             return Err(VerbError::Full("the send queue is full; poll completions first"));
@@ -55,10 +47,8 @@ impl Device {
     /// elements. ENOMEM: the queue is full.
     pub fn post_recv(&mut self, qp: QpNum, wr: &RecvWr<'_>) -> Result<(), VerbError> {
         let qp = self.qps.get_mut(qp).ok_or(NO_QP)?;
-        check_recv(qp.state(), qp.attr.cap.max_recv_sge, wr)?;
-        let rq = qp.rq.as_mut().ok_or(VerbError::Invalid(
-            "qp: it takes receives from its shared receive queue",
-        ))?;
+        check_recv(qp.state(), qp.init.srq, &qp.attr.cap, wr)?;
+        let rq = qp.rq.as_mut().ok_or(NO_QP)?;
         if !rq.post(wr) {
             return Err(VerbError::Full("the receive queue is full"));
         }
@@ -79,7 +69,7 @@ impl Device {
             .srqs
             .get_mut(srq)
             .ok_or(VerbError::NoSuchObject("srq: no such shared receive queue"))?;
-        check_recv(QpState::Rts, srq.sge_max, wr)?;
+        check_srq_recv(&srq.attributes(), wr)?;
         if srq.queue.post(wr) {
             Ok(())
         } else {

@@ -11,7 +11,7 @@ use crate::table::Table;
 use crate::timer::Timers;
 use crate::verbs::{
     AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Event, Gid, Mtu, PdId, PortState,
-    QpNum, SrqId,
+    QpNum, SrqAttributes, SrqId,
 };
 
 /// The port: the addresses of an interface, and the keys and sizes that go with it.
@@ -32,6 +32,16 @@ pub(crate) struct SharedReceiveQueue {
     /// An event is raised when fewer are left; 0 is disarmed.
     pub(crate) limit: u32,
     pub(crate) users: u32,
+}
+
+impl SharedReceiveQueue {
+    pub(crate) fn attributes(&self) -> SrqAttributes {
+        SrqAttributes {
+            max_wr: self.queue.capacity(),
+            max_sge: self.sge_max,
+            srq_limit: self.limit,
+        }
+    }
 }
 
 /// An address handle.
