@@ -2,5 +2,8 @@
 //! between a device and its link.
 
 pub mod link;
+pub mod pump;
+pub mod sim;
 
 pub use link::{Link, LinkCounters, Outgoing};
+pub use pump::pump;
