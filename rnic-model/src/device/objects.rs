@@ -1,10 +1,10 @@
 //! Objects other than queue pairs: protection domains, regions, windows, queues, address handles.
 
 use super::Device;
-use super::shared::{AddressHandle, ProtectionDomain, SharedReceiveQueue, Shared};
+use super::shared::{AddressHandle, ProtectionDomain, Shared, SharedReceiveQueue};
 use crate::protection::{BindError, BindRequest, RegionChanges, RegionSpec};
-use crate::queue::{CompletionQueue, RecvQueue};
 use crate::qp::check_address;
+use crate::queue::{CompletionQueue, RecvQueue};
 use crate::verbs::{
     AddressVector, AhId, BindInfo, CqId, Key, PdId, PortAttributes, QpNum, SrqAttributes, SrqId,
     VerbError, WindowType,
