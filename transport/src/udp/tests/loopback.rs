@@ -165,52 +165,58 @@ fn traffic_class_hop_limit_and_flow_label_travel_over_v6() {
 
 #[test]
 fn a_multicast_frame_reaches_every_member_once() {
-    for (group, address) in [("239.7.7.7", None), ("ff02::7:7", Some("::1"))] {
-        let group: IpAddr = group.parse().unwrap();
-        let place = Place::new();
-        let open = |host| {
-            let mut config = place.config(host);
-            if let Some(address) = address {
-                config.address = address.parse().unwrap();
-                config.port = if host == 1 { place.port } else { Place::new().port };
-                config.peer_port = place.port;
-            }
-            UdpLink::open(&config)
-        };
-        let Ok(mut a) = open(1) else {
-            println!("not run for {group}: no such address family");
-            continue;
-        };
-        let mut b = open(2).unwrap();
-        let group = Gid::from(group);
-        let from_a = Route { dst: group, ..route(&a, &b) };
-        let from_b = Route { dst: group, ..route(&b, &a) };
-        if address.is_some() {
-            // members of a group listen on one port, so only one of two links on ::1 is one
-            a.join(group).unwrap();
-            send(&mut b, from_b, &packet(1, 64));
-            b.flush(Instant::ZERO).unwrap();
-        } else {
-            a.join(group).unwrap();
-            b.join(group).unwrap();
-            b.join(group).unwrap();
-            send(&mut a, from_a, &packet(1, 64));
-            a.flush(Instant::ZERO).unwrap();
-            let got = receive(&mut b, 1);
-            assert_eq!((got[0].0.dst, got[0].0.src), (group, a.gid()));
-            assert_eq!(got[0].1, packet(1, 64));
-        }
-        assert_eq!(a.receivers().count(), 2);
-        assert_eq!(receive(&mut a, 1).len(), 1, "the sender's own host gets it too");
-        std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(receive_now(&mut a) + receive_now(&mut b), 0, "once only");
-        assert!(a.leave(group));
-        assert!(!a.leave(group));
-        send(&mut b, from_b, &packet(1, 64));
-        b.flush(Instant::ZERO).unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(receive_now(&mut a), 0);
+    let place = Place::new();
+    let (mut a, mut b) = place.pair(|_| ());
+    let group = Gid::from_v4([239, 7, 7, 7]);
+    a.join(group).unwrap();
+    b.join(group).unwrap();
+    b.join(group).unwrap();
+    assert_eq!((a.receivers().count(), b.receivers().count()), (2, 2));
+    let to_group = Route { dst: group, ..route(&a, &b) };
+    send(&mut a, to_group, &packet(1, 64));
+    a.flush(Instant::ZERO).unwrap();
+    for member in [&mut b, &mut a] {
+        let (came_by, bytes) = receive(member, 1).remove(0);
+        assert_eq!((came_by.dst, came_by.src), (group, to_group.src));
+        assert_eq!(bytes, packet(1, 64));
     }
+    assert!(b.leave(group));
+    assert!(!b.leave(group));
+    send(&mut a, to_group, &packet(2, 64));
+    a.flush(Instant::ZERO).unwrap();
+    assert_eq!(receive(&mut a, 1)[0].1, packet(2, 64));
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(receive_now(&mut a) + receive_now(&mut b), 0, "once, and not after leaving");
+    assert!(a.join(b.gid()).is_err(), "not a group");
+    assert!(a.join(Gid([0xff; 16])).is_err(), "of the other family");
+}
+
+#[test]
+fn a_multicast_frame_over_v6_comes_back_to_its_host() {
+    let wanted = |ip: &&IpAddr| ip.is_ipv6() && !ip.is_loopback();
+    let interfaces = crate::interfaces::all().unwrap();
+    let Some(&address) = interfaces.iter().flat_map(|one| &one.addresses).find(wanted) else {
+        println!("not run: no IPv6 address but that of the loopback interface");
+        return;
+    };
+    let mut config = UdpConfig::new(address).with_port(Place::new().port);
+    let mut a = UdpLink::open(&config).unwrap();
+    // a group of this host only
+    let group = Gid::from("ff01::7:7".parse::<IpAddr>().unwrap());
+    a.join(group).unwrap();
+    config.port = Place::new().port;
+    let mut b = UdpLink::open(&config).unwrap();
+    let to_group = Route { dst: group, ..route(&b, &a) };
+    send(&mut b, to_group, &packet(1, 64));
+    b.flush(Instant::ZERO).unwrap();
+    assert!(b.last_send_error().is_none(), "{:?}", b.last_send_error());
+    let (came_by, bytes) = receive(&mut a, 1).remove(0);
+    assert_eq!((came_by.dst, came_by.src, bytes), (group, b.gid(), packet(1, 64)));
+    assert!(a.leave(group));
+    send(&mut b, to_group, &packet(1, 64));
+    b.flush(Instant::ZERO).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(receive_now(&mut a), 0);
 }
 
 fn receive_now(link: &mut UdpLink) -> usize {

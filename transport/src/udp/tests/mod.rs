@@ -5,6 +5,7 @@ mod loopback;
 mod played;
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -23,10 +24,11 @@ struct Place {
 impl Place {
     fn new() -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(1);
-        // the system gives each port to one process at a time; keep it until the end of the process
+        static KEPT: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+        // the system gives each port to one process at a time; keep it until the end of this one
         let socket = UdpSocket::bind("127.255.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        std::mem::forget(socket);
+        KEPT.lock().unwrap().push(socket);
         Self { port, net: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
