@@ -8,17 +8,15 @@
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{ICRC_LEN, IcrcRoute, IcrcVerdict, Route};
 
-/// Peers whose pattern is remembered; more of them replace each other.
-const PEERS: usize = 256;
+/// Flows that are remembered; more of them replace each other.
+const FLOWS: usize = 256;
 /// How far an identification may run ahead of the last one and still fit a counter: frames were
 /// lost, or went to others that share the counter.
 const AHEAD_MAX: u16 = 1024;
 
 /// What the addresses and ports of some flows add to an ICRC, found by hash. Flows whose hashes
 /// clash replace each other.
-struct Flows<T> {
-    entries: Box<[Option<Flow<T>>]>,
-}
+struct Flows<T>(Box<[Option<Flow<T>>; FLOWS]>);
 
 struct Flow<T> {
     key: FlowKey,
@@ -29,14 +27,13 @@ struct Flow<T> {
 type FlowKey = (Gid, Gid, u16);
 
 impl<T: Default> Flows<T> {
-    fn new(capacity: usize) -> Self {
-        Self { entries: std::iter::repeat_with(|| None).take(capacity).collect() }
+    fn new() -> Self {
+        Self(Box::new(std::array::from_fn(|_| None)))
     }
 
     fn of(&mut self, route: &Route) -> &mut Flow<T> {
         let key = (route.src, route.dst, route.src_port);
-        let slot = hash(&key) % self.entries.len();
-        let entry = &mut self.entries[slot];
+        let entry = &mut self.0[hash(&key) % FLOWS];
         if entry.as_ref().is_some_and(|known| known.key != key) {
             *entry = None;
         }
@@ -60,7 +57,7 @@ pub(super) struct Maker(Flows<()>);
 
 impl Maker {
     pub(super) fn new() -> Self {
-        Self(Flows::new(PEERS))
+        Self(Flows::new())
     }
 
     /// The ICRC of `packet` on `route` with this IPv4 identification.
@@ -99,7 +96,7 @@ pub(super) enum Verdict {
 
 impl Checker {
     pub(super) fn new() -> Self {
-        Self(Flows::new(PEERS))
+        Self(Flows::new())
     }
 
     /// Judges a frame that arrived on `route` at `position` among frames that the kernel merged.

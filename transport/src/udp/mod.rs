@@ -196,7 +196,7 @@ impl UdpLink {
         self.counters.tx_calls += 1;
         for _ in 0..bursts {
             let Some(burst) = self.queue.pop() else { break };
-            self.counters.tx_packets += burst.frames() as u64;
+            self.counters.tx_packets += burst.frames as u64;
             self.counters.tx_bytes += burst.len as u64;
         }
         if self.segments_doubted {
@@ -209,7 +209,7 @@ impl UdpLink {
     /// The front burst was refused. Makes it plainer, if it can be; if not, returns false.
     fn try_simpler(&mut self, error: &io::Error) -> bool {
         let Some(front) = self.queue.front() else { return false };
-        if front.frames() > 1 {
+        if front.frames > 1 {
             if system::fault_of(error) == SendFault::NoSegments {
                 self.stop_segmenting();
             } else {
@@ -229,7 +229,7 @@ impl UdpLink {
     fn give_up_front(&mut self, error: io::Error) {
         self.segments_doubted = false;
         if let Some(burst) = self.queue.pop() {
-            self.fail(burst.frames(), error);
+            self.fail(burst.frames, error);
         }
     }
 

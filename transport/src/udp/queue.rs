@@ -63,7 +63,7 @@ impl Queue {
     /// Whether waiting longer would make no longer burst.
     pub(super) fn is_worth_sending(&self) -> bool {
         let full = self.bursts.back().is_some_and(|last| {
-            last.frames() >= SEGMENTS_MAX || last.len + last.segment > DATAGRAM_MAX
+            last.frames >= SEGMENTS_MAX || last.len + last.segment > DATAGRAM_MAX
         });
         full || !self.has_room()
     }
@@ -90,8 +90,9 @@ impl Queue {
         if let Some(last) = self.bursts.back_mut()
             && last.takes(len, &destination, self.segments_max)
         {
-            let position = last.frames();
+            let position = last.frames;
             last.len += len;
+            last.frames += 1;
             return u16::try_from(position).unwrap_or(u16::MAX);
         }
         let Destination { to, traffic_class, hop_limit, socket, slot } = destination;
@@ -104,6 +105,7 @@ impl Queue {
             start,
             len,
             segment: len,
+            frames: 1,
         });
         0
     }
@@ -130,7 +132,7 @@ impl Queue {
     /// Forgets the burst that leaves next, because it has left or cannot leave.
     pub(super) fn pop(&mut self) -> Option<Burst> {
         let burst = self.bursts.pop_front()?;
-        self.frames -= burst.frames();
+        self.frames -= burst.frames;
         self.head = burst.start + burst.len;
         if self.bursts.is_empty() {
             self.head = 0;
@@ -149,11 +151,11 @@ impl Queue {
         let rest = self.bursts.split_off(bursts.min(self.bursts.len()));
         let whole = std::mem::replace(&mut self.bursts, VecDeque::with_capacity(FRAMES_MAX));
         for burst in whole {
-            for position in 0..burst.frames() {
+            for position in 0..burst.frames {
                 let offset = position * burst.segment;
                 let len = burst.segment.min(burst.len - offset);
                 let start = burst.start + offset;
-                let single = Burst { start, len, segment: len, ..burst };
+                let single = Burst { start, len, segment: len, frames: 1, ..burst };
                 if position > 0 {
                     let frame = &mut self.bytes[start..start + len];
                     renumber(&single, u16::try_from(position).unwrap_or(u16::MAX), frame);
@@ -191,9 +193,9 @@ impl Burst {
     /// Whether a frame of `len` bytes may follow in this burst.
     fn takes(&self, len: usize, destination: &Destination, segments_max: usize) -> bool {
         // a shorter frame ends a burst
-        self.len.is_multiple_of(self.segment)
+        self.len == self.frames * self.segment
             && len <= self.segment
-            && self.frames() < segments_max
+            && self.frames < segments_max
             && self.len + len <= DATAGRAM_MAX
             && self.to == destination.to
             && self.traffic_class == destination.traffic_class

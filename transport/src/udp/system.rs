@@ -29,13 +29,8 @@ pub(super) struct Burst {
     pub(super) len: usize,
     /// Bytes of each frame, ICRC included.
     pub(super) segment: usize,
-}
-
-impl Burst {
-    /// How many frames it holds.
-    pub(super) const fn frames(&self) -> usize {
-        self.len.div_ceil(self.segment)
-    }
+    /// How many frames.
+    pub(super) frames: usize,
 }
 
 /// What is known of datagrams that arrived together.

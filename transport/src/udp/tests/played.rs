@@ -89,7 +89,7 @@ fn frames_of_one_length_share_a_burst_and_a_shorter_one_ends_it() {
             send(link, route, &packet(i, len));
         }
         link.flush(Instant::ZERO).unwrap();
-        kernel.sent().iter().map(|(burst, _)| (burst.segment, burst.frames())).collect::<Vec<_>>()
+        kernel.sent().iter().map(|(burst, _)| (burst.segment, burst.frames)).collect::<Vec<_>>()
     };
     assert_eq!(shapes(&mut link, &[64, 64, 64]), [(68, 3)]);
     assert_eq!(shapes(&mut link, &[64, 64, 60, 60]), [(68, 3), (64, 1)]);
@@ -116,7 +116,7 @@ fn other_headers_or_sockets_start_another_burst() {
     send(&mut link, base, &to_slot_1);
     link.flush(Instant::ZERO).unwrap();
     let sent = kernel.sent();
-    assert_eq!(sent.iter().map(|(b, _)| b.frames()).collect::<Vec<_>>(), [2, 1, 1, 1, 1, 1]);
+    assert_eq!(sent.iter().map(|(b, _)| b.frames).collect::<Vec<_>>(), [2, 1, 1, 1, 1, 1]);
     assert_eq!(sent.iter().map(|(b, _)| b.socket).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 1]);
     assert_eq!(link.counters().tx_calls, 2, "one call for each run of one socket");
 }
@@ -133,7 +133,7 @@ fn a_device_that_cannot_segment_gets_single_datagrams_for_good() {
     kernel.answer(EIO);
     link.flush(Instant::ZERO).unwrap();
     let sent = kernel.sent();
-    assert!(sent.iter().all(|(burst, _)| burst.frames() == 1));
+    assert!(sent.iter().all(|(burst, _)| burst.frames == 1));
     assert_sent(&link, &sent, &(0..10).collect::<Vec<_>>(), 100);
     assert!(!link.segments());
     for i in 10..14 {
