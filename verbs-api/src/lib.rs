@@ -10,6 +10,8 @@
 #![deny(unsafe_code)]
 
 pub mod error;
+#[expect(unsafe_code, reason = "touches program memory by raw address")]
+pub mod host_memory;
 pub mod provider;
 
 pub use error::{Error, PostError, Result};
