@@ -5,9 +5,11 @@
 pub mod interfaces;
 pub mod link;
 pub mod pump;
+pub mod set;
 pub mod sim;
 pub mod udp;
 
 pub use link::{Link, LinkCounters, Outgoing};
 pub use pump::pump;
+pub use set::LinkSet;
 pub use udp::{UdpConfig, UdpLink};

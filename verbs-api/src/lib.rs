@@ -9,6 +9,7 @@
 //! Memory that a peer may write is never shown as `&[u8]`: see [`buffer`].
 #![deny(unsafe_code)]
 
+pub mod emulated;
 pub mod error;
 #[expect(unsafe_code, reason = "touches program memory by raw address")]
 pub mod host_memory;

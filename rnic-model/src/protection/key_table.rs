@@ -88,6 +88,12 @@ impl KeyTable {
             .ok_or(AccessFault::UnknownKey)
     }
 
+    /// The present key of the object with the index of `key`.
+    pub(super) fn present(&self, key: Key) -> Option<Key> {
+        let record = self.records.get(key.index() as usize)?;
+        (!matches!(record.object, Object::Free { .. })).then_some(record.key)
+    }
+
     /// All objects with their keys, by index.
     pub(super) fn objects(&self) -> impl Iterator<Item = (Key, &Object)> {
         self.records

@@ -145,6 +145,15 @@ impl Protection {
         Ok(key)
     }
 
+    /// The present key, the protection domain and the type of the window with the index of `key`:
+    /// the index names a window for good, the variant changes with every bind.
+    #[must_use]
+    pub fn query_window(&self, key: Key) -> Option<(Key, PdId, WindowType)> {
+        let present = self.table.present(key)?;
+        let window = self.window(present).ok()?;
+        Some((present, window.pd, window.window_type))
+    }
+
     /// Removes a window, bound or not (`ibv_dealloc_mw(3)`).
     ///
     /// # Errors
