@@ -8,11 +8,19 @@
 
 extern crate alloc;
 
+pub mod counters;
+pub mod device;
 pub mod memory;
+pub mod profile;
 pub mod protection;
+pub mod qp;
+mod queue;
+mod table;
 pub mod time;
+mod timer;
 pub mod verbs;
 pub mod wire;
 
+pub use device::{Device, DeviceConfig, FrameOut};
 pub use memory::{Memory, MemoryFault, MemoryId};
 pub use time::Instant;

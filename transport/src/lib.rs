@@ -1,6 +1,13 @@
 //! How RoCEv2 frames travel: links, taps that decorate any link, and the pump that moves frames
 //! between a device and its link.
+#![deny(unsafe_code)]
 
+pub mod interfaces;
 pub mod link;
+pub mod pump;
+pub mod sim;
+pub mod udp;
 
 pub use link::{Link, LinkCounters, Outgoing};
+pub use pump::pump;
+pub use udp::{UdpConfig, UdpLink};

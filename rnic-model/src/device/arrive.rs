@@ -1,0 +1,193 @@
+//! A packet arrives. The path: parse, judge what every packet must satisfy, find the queue pair,
+//! hand it to the machine that it is for.
+
+use super::{Device, Shared};
+use crate::Instant;
+use crate::counters::Counter;
+use crate::memory::Memory;
+use crate::qp::pair::Qp;
+use crate::qp::{completer, datagram, responder};
+use crate::verbs::{QpNum, QpState, QpType};
+use crate::wire::{Opcode, OpcodeFacts, Operation, Packet, Route, Service};
+
+impl Device {
+    /// A packet (BTH to the end of the pad, its ICRC good) came along `route`.
+    pub fn on_frame<M: Memory + ?Sized>(
+        &mut self,
+        now: Instant,
+        memory: &M,
+        route: &Route,
+        bytes: &[u8],
+    ) {
+        self.shared.count(Counter::ReceivedPackets);
+        if let Err(reason) = self.accept(now, memory, route, bytes) {
+            self.shared.count(reason);
+        }
+        self.fail_overrun();
+    }
+
+    fn accept<M: Memory + ?Sized>(
+        &mut self,
+        now: Instant,
+        memory: &M,
+        route: &Route,
+        bytes: &[u8],
+    ) -> Result<(), Counter> {
+        let packet = Packet::parse(bytes).map_err(|_| Counter::DropMalformed)?;
+        if packet.bth.transport_version() != 0 {
+            return Err(Counter::DropBadTransportVersion);
+        }
+        let number = packet.bth.dest_qp();
+        if number == QpNum::MULTICAST {
+            return self.multicast(memory, route, &packet);
+        }
+        let shared = &mut self.shared;
+        let qp = self.qps.get_mut(number).ok_or(Counter::DropUnknownQp)?;
+        if route.congestion_experienced() {
+            shared.count(Counter::EcnMarked);
+        }
+        let Some(facts) = packet.facts else {
+            // Only a peer that is connected is told, and only in its turn.
+            judge_connected(qp, shared, route, &packet, rc_range(packet.opcode))?;
+            responder::on_unknown_opcode(qp, shared, &packet)?;
+            let index = qp.index;
+            self.mark_ready(index);
+            return Ok(());
+        };
+        match (qp.init.qp_type, facts.service) {
+            (QpType::Ud, Service::Ud) => {
+                judge_common(qp, shared, &packet)?;
+                datagram::on_datagram(qp, shared, memory, route, &packet);
+                return Ok(());
+            }
+            (QpType::Rc | QpType::Uc, Service::Cnp) => {
+                judge_connected(qp, shared, route, &packet, true)?;
+                shared.count(Counter::CnpReceived);
+                qp.requester.window.on_congestion(now);
+            }
+            (QpType::Rc, Service::Rc) | (QpType::Uc, Service::Uc) => {
+                judge_connected(qp, shared, route, &packet, true)?;
+                if route.congestion_experienced() {
+                    responder::on_congestion(qp, now);
+                }
+                connected(qp, shared, now, memory, facts, &packet);
+            }
+            _ => return Err(Counter::DropWrongService),
+        }
+        let index = qp.index;
+        self.mark_ready(index);
+        Ok(())
+    }
+
+    /// A datagram for a multicast group: every member gets it.
+    fn multicast<M: Memory + ?Sized>(
+        &mut self,
+        memory: &M,
+        route: &Route,
+        packet: &Packet<'_>,
+    ) -> Result<(), Counter> {
+        let facts = packet.facts.ok_or(Counter::DropUnknownOpcode)?;
+        if facts.service != Service::Ud || !route.dst.is_multicast() {
+            return Err(Counter::DropWrongService);
+        }
+        let group = self.shared.groups.iter().position(|group| group.gid == route.dst);
+        let group = group.ok_or(Counter::DropUnknownQp)?;
+        let mut at = 0;
+        while let Some(&member) = self.shared.groups.get(group).and_then(|g| g.members.get(at)) {
+            at += 1;
+            let Some(qp) = self.qps.get_mut(member) else { continue };
+            match judge_common(qp, &self.shared, packet) {
+                Ok(()) => datagram::on_datagram(qp, &mut self.shared, memory, route, packet),
+                Err(reason) => self.shared.count(reason),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The opcodes that belong to RC, known or not: the high three bits are zero.
+fn rc_range(opcode: Opcode) -> bool {
+    opcode.0 >> 5 == Service::Rc as u8
+}
+
+/// What every packet must satisfy (IBA 9.6.1.1 to 9.6.1.3): state and P_Key.
+fn judge_common(qp: &Qp, shared: &Shared, packet: &Packet<'_>) -> Result<(), Counter> {
+    match qp.state() {
+        QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => {}
+        QpState::Reset | QpState::Init | QpState::Err => return Err(Counter::DropQpState),
+    }
+    let own = shared.port.pkeys.get(usize::from(qp.attr.pkey_index)).copied().unwrap_or(0);
+    if pkeys_match(own, packet.bth.pkey()) { Ok(()) } else { Err(Counter::DropBadPkey) }
+}
+
+/// The low 15 bits are the partition, 0 is none; two limited members do not talk (IBA 10.9.3).
+const fn pkeys_match(own: u16, got: u16) -> bool {
+    own & 0x7fff == got & 0x7fff && own & 0x7fff != 0 && (own | got) & 0x8000 != 0
+}
+
+/// What a packet of a connected service must satisfy besides: it comes from the peer.
+fn judge_connected(
+    qp: &Qp,
+    shared: &Shared,
+    route: &Route,
+    packet: &Packet<'_>,
+    right_service: bool,
+) -> Result<(), Counter> {
+    if !right_service {
+        return Err(Counter::DropUnknownOpcode);
+    }
+    if qp.is(QpType::Ud) {
+        return Err(Counter::DropWrongService);
+    }
+    judge_common(qp, shared, packet)?;
+    if route.src == qp.route.dst && route.dst == qp.route.src {
+        Ok(())
+    } else {
+        Err(Counter::DropBadSource)
+    }
+}
+
+fn connected<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    now: Instant,
+    memory: &M,
+    facts: &'static OpcodeFacts,
+    packet: &Packet<'_>,
+) {
+    match facts.operation {
+        Operation::Acknowledge | Operation::ReadResponse | Operation::AtomicAcknowledge => {
+            completer::on_response(qp, shared, memory, now, facts, packet);
+        }
+        Operation::Send
+        | Operation::Write
+        | Operation::ReadRequest
+        | Operation::CompareSwap
+        | Operation::FetchAdd
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => {
+            responder::on_request(qp, shared, memory, facts, packet);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pkeys_match;
+
+    #[test]
+    fn pkeys_match_by_partition_and_need_one_full_member() {
+        for (own, got, expected) in [
+            (0xffff, 0xffff, true),
+            (0xffff, 0x7fff, true),
+            (0x7fff, 0xffff, true),
+            (0x7fff, 0x7fff, false),
+            (0xffff, 0x8001, false),
+            (0x8000, 0x8000, false),
+            (0xffff, 0, false),
+        ] {
+            assert_eq!(pkeys_match(own, got), expected, "{own:#x} {got:#x}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A packet departs: which queue pair is next, what its next frame is, and how it is filled.
+
+use super::{BURST_MAX, Device, FrameOut, Origin, Payload};
+use crate::Instant;
+use crate::counters::Counter;
+use crate::memory::Memory;
+use crate::qp::{local, requester, responder};
+
+impl Device {
+    /// The next frame to send, if there is one. The device moves on when it is filled; a frame
+    /// that is dropped instead is made again.
+    pub fn next_frame(&mut self) -> Option<FrameOut> {
+        while let Some(&index) = self.ready.front() {
+            if self.burst >= BURST_MAX {
+                self.burst = 0;
+                self.ready.rotate_left(1);
+                if self.ready.len() > 1 {
+                    continue;
+                }
+            }
+            if let Some(qp) = self.qps.at_mut(index) {
+                let frame = match responder::next_frame(qp) {
+                    Some(frame) => Some(frame),
+                    None => requester::next_frame(qp, &mut self.shared),
+                };
+                if frame.is_some() {
+                    self.burst += 1;
+                    return frame;
+                }
+                qp.listed = false;
+            }
+            self.ready.pop_front();
+            self.burst = 0;
+        }
+        self.fail_overrun();
+        None
+    }
+
+    /// Writes the packet (BTH to the end of the pad) into `out`, which has [`FrameOut::len`]
+    /// bytes, and moves on. Returns false when the payload cannot be read any more: the frame
+    /// must not be sent then, and the work request it belonged to fails.
+    pub fn fill<M: Memory + ?Sized>(
+        &mut self,
+        now: Instant,
+        memory: &M,
+        frame: &FrameOut,
+        out: &mut [u8],
+    ) -> bool {
+        let Some(qp) = self.qps.at_mut(frame.owner) else { return false };
+        let shared = &mut self.shared;
+        let header = frame.header.as_slice();
+        let payload_end = header.len() + frame.payload_len as usize;
+        if out.len() != frame.len() {
+            return false;
+        }
+        let (head, rest) = out.split_at_mut(header.len());
+        head.copy_from_slice(header);
+        let (payload, pad) = rest.split_at_mut(payload_end - header.len());
+        pad.fill(0);
+        match frame.payload {
+            Payload::None => {}
+            Payload::Message { wqe, offset } => {
+                if let Err(why) = local::gather(qp, shared, memory, wqe, offset, payload) {
+                    requester::not_sent(qp, shared, why);
+                    return false;
+                }
+            }
+            Payload::Region { key, addr } => {
+                if let Err(fault) = responder::read_payload(qp, shared, memory, key, addr, payload)
+                {
+                    responder::refused(qp, shared, fault);
+                    return false;
+                }
+            }
+        }
+        shared.count(Counter::SentPackets);
+        match frame.origin {
+            Origin::Request { psns, ends_request } => {
+                requester::sent(qp, shared, now, psns, ends_request);
+            }
+            Origin::Response => responder::answered(qp),
+            Origin::Cnp => responder::notified(qp, shared),
+        }
+        true
+    }
+}

@@ -1,0 +1,208 @@
+//! The device: objects, and the way of packets in and out.
+
+mod arrive;
+mod config;
+mod depart;
+mod frame;
+mod multicast;
+mod objects;
+mod pairs;
+mod post;
+mod qp_table;
+mod shared;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::Instant;
+use crate::counters::Counters;
+use crate::profile::Profile;
+use crate::protection::{KeyLimits, Protection};
+use crate::qp::{completer, flush};
+use crate::table::Table;
+use crate::timer::Timers;
+use crate::verbs::{AsyncEvent, DeviceAttributes, Event, Gid, Mtu, PortAttributes, PortState};
+
+pub use config::DeviceConfig;
+pub use frame::FrameOut;
+pub(crate) use frame::{Origin, Payload};
+use qp_table::QpTable;
+use shared::Port;
+pub(crate) use shared::Shared;
+
+/// An RNIC. Four kinds of calls:
+///
+/// * **ask** (`&self`): `query_*`, `counters`, `next_deadline`. Any time.
+/// * **told by the program**: `create_*`, `destroy_*`, `modify_*`, `register`, `post_*`,
+///   `poll_cq`, ….
+/// * **told by the world**: [`on_frame`](Self::on_frame), [`on_time`](Self::on_time), `set_*`.
+///   `now` never goes backwards.
+/// * **drain**, after each call of the second and third kind: [`next_frame`](Self::next_frame)
+///   with [`fill`](Self::fill) until there is none, then [`next_event`](Self::next_event).
+///   Skipping a drain delays work; it never loses it.
+#[derive(Debug)]
+pub struct Device {
+    qps: QpTable,
+    shared: Shared,
+    /// Queue pairs that may have something to send, each at most once.
+    ready: VecDeque<u32>,
+    /// Frames that the first of them has sent without a break.
+    burst: u32,
+}
+
+/// Frames that one queue pair sends before the next one's turn comes.
+const BURST_MAX: u32 = 64;
+
+impl Device {
+    /// A device without objects.
+    #[must_use]
+    pub fn new(config: DeviceConfig) -> Self {
+        let attributes = config.attributes;
+        let limits = KeyLimits { max_mr: attributes.max_mr, max_mw: attributes.max_mw };
+        Self {
+            qps: QpTable::new(config.qp_slot, config.first_qp_index, attributes.max_qp),
+            ready: VecDeque::new(),
+            burst: 0,
+            shared: Shared {
+                port: Port {
+                    gids: config.gids,
+                    pkeys: config.pkeys,
+                    mtu: config.mtu,
+                    state: PortState::Active,
+                },
+                protection: Protection::new(limits, config.key_policy),
+                pds: Table::new(attributes.max_pd),
+                cqs: Table::new(attributes.max_cq),
+                srqs: Table::new(attributes.max_srq),
+                ahs: Table::new(attributes.max_ah),
+                groups: Vec::new(),
+                timers: Timers::default(),
+                counters: Counters::new(),
+                events: VecDeque::new(),
+                overrun: Vec::new(),
+                window_bytes: config.window_bytes,
+                profile: config.profile,
+                attributes,
+            },
+        }
+    }
+
+    /// What it can do (`ibv_query_device(3)`).
+    #[must_use]
+    pub fn query_device(&self) -> DeviceAttributes {
+        DeviceAttributes {
+            max_pkeys: u16::try_from(self.shared.port.pkeys.len()).unwrap_or(u16::MAX),
+            ..self.shared.attributes
+        }
+    }
+
+    /// Attributes of the port (`ibv_query_port(3)`).
+    #[must_use]
+    pub fn query_port(&self) -> PortAttributes {
+        self.shared.port_attributes()
+    }
+
+    /// The GID table (`ibv_query_gid(3)`).
+    #[must_use]
+    pub fn gids(&self) -> &[Gid] {
+        &self.shared.port.gids
+    }
+
+    /// The P_Key table (`ibv_query_pkey(3)`).
+    #[must_use]
+    pub fn pkeys(&self) -> &[u16] {
+        &self.shared.port.pkeys
+    }
+
+    /// How it behaves where devices differ.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.shared.profile
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    /// The protection: who may touch which bytes.
+    #[must_use]
+    pub fn protection(&self) -> &Protection {
+        &self.shared.protection
+    }
+
+    /// When [`Device::on_time`] is due, if ever. It may be earlier than there is something to do,
+    /// never later.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.shared.timers.next()
+    }
+
+    /// Whether [`Device::next_frame`] may have a frame.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Time has passed: retries what was not answered.
+    pub fn on_time(&mut self, now: Instant) {
+        while let Some((at, index)) = self.shared.timers.pop_due(now) {
+            let Some(qp) = self.qps.at_mut(index) else { continue };
+            if self.shared.timers.fires(&mut qp.timer, at, index, now) {
+                completer::on_timer(qp, &mut self.shared, now);
+                self.mark_ready(index);
+            }
+        }
+        self.fail_overrun();
+    }
+
+    /// The next event for the program.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    /// The addresses of the interface have changed.
+    pub fn set_gids(&mut self, gids: Vec<Gid>) {
+        if gids != self.shared.port.gids {
+            self.shared.port.gids = gids;
+            self.shared.raise(AsyncEvent::GidChange);
+        }
+    }
+
+    /// The interface went up or down.
+    pub fn set_port_state(&mut self, state: PortState) {
+        if state != self.shared.port.state {
+            self.shared.port.state = state;
+            self.shared.raise(match state {
+                PortState::Active => AsyncEvent::PortActive,
+                PortState::Down => AsyncEvent::PortError,
+            });
+        }
+    }
+
+    /// The largest path MTU that the interface carries has changed.
+    pub fn set_mtu(&mut self, mtu: Mtu) {
+        self.shared.port.mtu = mtu;
+    }
+
+    fn mark_ready(&mut self, index: u32) {
+        if let Some(qp) = self.qps.at_mut(index)
+            && !qp.listed
+        {
+            qp.listed = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// Puts the queue pairs of completion queues that overran into error.
+    fn fail_overrun(&mut self) {
+        while let Some(cq) = self.shared.overrun.pop() {
+            for qp in self.qps.iter_mut() {
+                if qp.init.send_cq == cq || qp.init.recv_cq == cq {
+                    flush::to_error(qp, &mut self.shared);
+                }
+            }
+        }
+    }
+}

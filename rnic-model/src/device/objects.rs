@@ -1,0 +1,304 @@
+//! Objects other than queue pairs: protection domains, regions, windows, queues, address handles.
+
+use super::Device;
+use super::shared::{AddressHandle, ProtectionDomain, Shared, SharedReceiveQueue};
+use crate::protection::{BindError, BindRequest, RegionChanges, RegionSpec};
+use crate::qp::check_address;
+use crate::queue::{CompletionQueue, RecvQueue};
+use crate::verbs::{
+    AddressVector, AhId, BindInfo, CqId, Key, PdId, PortAttributes, QpNum, SrqAttributes, SrqId,
+    VerbError, WindowType,
+};
+
+const NO_PD: VerbError = VerbError::NoSuchObject("pd: no such protection domain");
+const NO_CQ: VerbError = VerbError::NoSuchObject("cq: no such completion queue");
+const NO_SRQ: VerbError = VerbError::NoSuchObject("srq: no such shared receive queue");
+
+impl Shared {
+    pub(crate) fn port_attributes(&self) -> PortAttributes {
+        PortAttributes {
+            state: self.port.state,
+            max_mtu: crate::verbs::Mtu::B4096,
+            active_mtu: self.port.mtu,
+            gid_tbl_len: u32::try_from(self.port.gids.len()).unwrap_or(u32::MAX),
+            max_msg_sz: crate::qp::responder::MESSAGE_MAX,
+            pkey_tbl_len: u16::try_from(self.port.pkeys.len()).unwrap_or(u16::MAX),
+            bad_pkey_cntr: counter_32(self, crate::counters::Counter::DropBadPkey),
+            qkey_viol_cntr: counter_32(self, crate::counters::Counter::DropBadQkey),
+        }
+    }
+
+    /// Something new belongs to a protection domain.
+    pub(super) fn join_pd(&mut self, pd: PdId) -> Result<(), VerbError> {
+        self.pds.get_mut(pd).ok_or(NO_PD)?.users += 1;
+        Ok(())
+    }
+
+    pub(super) fn leave_pd(&mut self, pd: PdId) {
+        if let Some(pd) = self.pds.get_mut(pd) {
+            pd.users -= 1;
+        }
+    }
+}
+
+fn counter_32(shared: &Shared, counter: crate::counters::Counter) -> u32 {
+    u32::try_from(shared.counters.get(counter)).unwrap_or(u32::MAX)
+}
+
+impl Device {
+    /// Makes a protection domain (`ibv_alloc_pd(3)`).
+    ///
+    /// # Errors
+    /// ENOMEM: there are `max_pd` already.
+    pub fn alloc_pd(&mut self) -> Result<PdId, VerbError> {
+        self.shared
+            .pds
+            .insert(ProtectionDomain::default())
+            .ok_or(VerbError::Full("max_pd protection domains are allocated"))
+    }
+
+    /// Removes a protection domain.
+    ///
+    /// # Errors
+    /// EINVAL: no such domain. EBUSY: something still belongs to it.
+    pub fn dealloc_pd(&mut self, pd: PdId) -> Result<(), VerbError> {
+        if self.shared.pds.get(pd).ok_or(NO_PD)?.users != 0 {
+            return Err(VerbError::Busy("pd: objects still belong to it"));
+        }
+        self.shared.pds.remove(pd);
+        Ok(())
+    }
+
+    /// Registers memory (`ibv_reg_mr(3)`). The key is local and remote key at once.
+    ///
+    /// # Errors
+    /// EINVAL: no such domain, rights that do not go together, a range that wraps. ENOMEM:
+    /// `max_mr` are registered.
+    pub fn register(&mut self, spec: RegionSpec) -> Result<Key, VerbError> {
+        self.shared.pds.get(spec.pd).ok_or(NO_PD)?;
+        let key = self.shared.protection.register(spec)?;
+        self.shared.join_pd(spec.pd)?;
+        Ok(key)
+    }
+
+    /// Changes a region (`ibv_rereg_mr(3)`) and returns its new key.
+    ///
+    /// # Errors
+    /// As [`Device::register`]; EBUSY: windows are bound to it.
+    pub fn reregister(&mut self, key: Key, changes: RegionChanges) -> Result<Key, VerbError> {
+        if let Some(pd) = changes.pd {
+            self.shared.pds.get(pd).ok_or(NO_PD)?;
+        }
+        let before = self.shared.protection.query_region(key);
+        let new = self.shared.protection.reregister(key, changes)?;
+        if let (Some(before), Some(pd)) = (before, changes.pd) {
+            self.shared.leave_pd(before.pd);
+            self.shared.join_pd(pd)?;
+        }
+        Ok(new)
+    }
+
+    /// Removes a region (`ibv_dereg_mr(3)`). When this returns, nothing of it is touched any more.
+    ///
+    /// # Errors
+    /// EINVAL: no such region. EBUSY: windows are bound to it.
+    pub fn deregister(&mut self, key: Key) -> Result<RegionSpec, VerbError> {
+        let spec = self.shared.protection.deregister(key)?;
+        self.shared.leave_pd(spec.pd);
+        Ok(spec)
+    }
+
+    /// Makes a memory window (`ibv_alloc_mw(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no such domain. ENOMEM: `max_mw` are allocated.
+    pub fn alloc_mw(&mut self, pd: PdId, window_type: WindowType) -> Result<Key, VerbError> {
+        self.shared.pds.get(pd).ok_or(NO_PD)?;
+        let key = self.shared.protection.alloc_window(pd, window_type)?;
+        self.shared.join_pd(pd)?;
+        Ok(key)
+    }
+
+    /// Removes a window (`ibv_dealloc_mw(3)`), bound or not. `pd` is the one it was made with.
+    ///
+    /// # Errors
+    /// EINVAL: no such window.
+    pub fn dealloc_mw(&mut self, pd: PdId, window: Key) -> Result<(), VerbError> {
+        self.shared.protection.dealloc_window(window)?;
+        self.shared.leave_pd(pd);
+        Ok(())
+    }
+
+    /// Binds a type 1 window at once, outside any send queue; returns its new key.
+    ///
+    /// # Errors
+    /// What a completion would say with status memory window bind error.
+    pub fn bind_mw(&mut self, qp: QpNum, window: Key, bind: BindInfo) -> Result<Key, BindError> {
+        let pd = self.qps.get(qp).map_or(PdId(u32::MAX), |qp| qp.init.pd);
+        self.shared.protection.bind(BindRequest {
+            window,
+            new_rkey: Key::from_parts(window.index(), window.variant().wrapping_add(1)),
+            window_type: WindowType::Type1,
+            bind,
+            qp,
+            qp_pd: pd,
+        })
+    }
+
+    /// Makes a completion queue (`ibv_create_cq(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no entries, or more than `max_cqe`. ENOMEM: there are `max_cq` already.
+    pub fn create_cq(&mut self, entries: u32) -> Result<CqId, VerbError> {
+        self.judge_cqe(entries)?;
+        self.shared
+            .cqs
+            .insert(CompletionQueue::new(entries))
+            .ok_or(VerbError::Full("max_cq completion queues exist"))
+    }
+
+    fn judge_cqe(&self, entries: u32) -> Result<(), VerbError> {
+        if entries == 0 || entries > self.shared.attributes.max_cqe {
+            return Err(VerbError::Invalid("cqe: must be between 1 and max_cqe"));
+        }
+        Ok(())
+    }
+
+    /// Changes the size of a completion queue (`ibv_resize_cq(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no such queue, no entries, more than `max_cqe`, or fewer than are waiting.
+    pub fn resize_cq(&mut self, cq: CqId, entries: u32) -> Result<(), VerbError> {
+        self.judge_cqe(entries)?;
+        let queue = self.shared.cqs.get_mut(cq).ok_or(NO_CQ)?;
+        if queue.resize(entries) {
+            Ok(())
+        } else {
+            Err(VerbError::Invalid("cqe: fewer than the completions that wait"))
+        }
+    }
+
+    /// Entries of a completion queue.
+    ///
+    /// # Errors
+    /// EINVAL: no such queue.
+    pub fn cq_capacity(&self, cq: CqId) -> Result<u32, VerbError> {
+        let queue = self.shared.cqs.get(cq).ok_or(NO_CQ)?;
+        Ok(u32::try_from(queue.capacity()).unwrap_or(u32::MAX))
+    }
+
+    /// Removes a completion queue.
+    ///
+    /// # Errors
+    /// EINVAL: no such queue. EBUSY: queue pairs complete there.
+    pub fn destroy_cq(&mut self, cq: CqId) -> Result<(), VerbError> {
+        if self.shared.cqs.get(cq).ok_or(NO_CQ)?.users != 0 {
+            return Err(VerbError::Busy("cq: queue pairs complete there"));
+        }
+        self.shared.cqs.remove(cq);
+        Ok(())
+    }
+
+    /// Asks for one event at the next completion, or the next solicited or failed one
+    /// (`ibv_req_notify_cq(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no such queue.
+    pub fn req_notify_cq(&mut self, cq: CqId, solicited_only: bool) -> Result<(), VerbError> {
+        self.shared.cqs.get_mut(cq).ok_or(NO_CQ)?.arm(solicited_only);
+        Ok(())
+    }
+
+    /// Makes a shared receive queue (`ibv_create_srq(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no such domain, or sizes out of bounds. ENOMEM: there are `max_srq` already.
+    pub fn create_srq(&mut self, pd: PdId, attr: SrqAttributes) -> Result<SrqId, VerbError> {
+        let limits = &self.shared.attributes;
+        if attr.max_wr == 0 || attr.max_wr > limits.max_srq_wr {
+            return Err(VerbError::Invalid("max_wr: must be between 1 and max_srq_wr"));
+        }
+        if attr.max_sge > limits.max_srq_sge {
+            return Err(VerbError::Invalid("max_sge: more than max_srq_sge"));
+        }
+        self.shared.join_pd(pd)?;
+        let srq = SharedReceiveQueue {
+            pd,
+            queue: RecvQueue::new(attr.max_wr, attr.max_sge),
+            sge_max: attr.max_sge,
+            limit: 0,
+            users: 0,
+        };
+        self.shared.srqs.insert(srq).ok_or_else(|| {
+            self.shared.leave_pd(pd);
+            VerbError::Full("max_srq shared receive queues exist")
+        })
+    }
+
+    /// Arms the limit event (`ibv_modify_srq(3)` with `IBV_SRQ_LIMIT`). Resizing is not supported.
+    ///
+    /// # Errors
+    /// EINVAL: no such queue, or a limit above its size.
+    pub fn set_srq_limit(&mut self, srq: SrqId, limit: u32) -> Result<(), VerbError> {
+        let entry = self.shared.srqs.get_mut(srq).ok_or(NO_SRQ)?;
+        if limit > entry.queue.capacity() {
+            return Err(VerbError::Invalid("srq_limit: more than max_wr"));
+        }
+        entry.limit = limit;
+        if limit != 0 && entry.queue.len() < limit {
+            entry.limit = 0;
+            self.shared.raise(crate::verbs::AsyncEvent::SrqLimitReached(srq));
+        }
+        Ok(())
+    }
+
+    /// Attributes of a shared receive queue (`ibv_query_srq(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no such queue.
+    pub fn query_srq(&self, srq: SrqId) -> Result<SrqAttributes, VerbError> {
+        Ok(self.shared.srqs.get(srq).ok_or(NO_SRQ)?.attributes())
+    }
+
+    /// Removes a shared receive queue.
+    ///
+    /// # Errors
+    /// EINVAL: no such queue. EBUSY: queue pairs use it.
+    pub fn destroy_srq(&mut self, srq: SrqId) -> Result<(), VerbError> {
+        if self.shared.srqs.get(srq).ok_or(NO_SRQ)?.users != 0 {
+            return Err(VerbError::Busy("srq: queue pairs use it"));
+        }
+        if let Some(srq) = self.shared.srqs.remove(srq) {
+            self.shared.leave_pd(srq.pd);
+        }
+        Ok(())
+    }
+
+    /// Makes an address handle (`ibv_create_ah(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no such domain, or a path that the port does not have. ENOMEM: there are `max_ah`
+    /// already.
+    pub fn create_ah(&mut self, pd: PdId, path: AddressVector) -> Result<AhId, VerbError> {
+        check_address(&path, &self.shared.port.gids)?;
+        self.shared.join_pd(pd)?;
+        self.shared.ahs.insert(AddressHandle { pd, path }).ok_or_else(|| {
+            self.shared.leave_pd(pd);
+            VerbError::Full("max_ah address handles exist")
+        })
+    }
+
+    /// Removes an address handle.
+    ///
+    /// # Errors
+    /// EINVAL: no such handle.
+    pub fn destroy_ah(&mut self, ah: AhId) -> Result<(), VerbError> {
+        let ah = self
+            .shared
+            .ahs
+            .remove(ah)
+            .ok_or(VerbError::NoSuchObject("ah: no such address handle"))?;
+        self.shared.leave_pd(ah.pd);
+        Ok(())
+    }
+}

@@ -1,0 +1,245 @@
+//! Queue pairs: create, modify, query, destroy.
+
+use alloc::boxed::Box;
+
+use super::Device;
+use super::shared::Shared;
+use crate::qp::pair::{Qp, route_of};
+use crate::qp::requester::Requester;
+use crate::qp::responder::Responder;
+use crate::qp::window::Window;
+use crate::qp::{Bounds, apply, check_modify, completer, flush};
+use crate::queue::{RecvQueue, SendQueue};
+use crate::timer::Timer;
+use crate::verbs::{
+    QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, QpState, VerbError,
+};
+use crate::wire::Route;
+
+const NO_QP: VerbError = VerbError::NoSuchObject("qp: no such queue pair");
+
+impl Device {
+    /// Makes a queue pair (`ibv_create_qp(3)`). [`Device::query_qp`] tells the sizes granted.
+    ///
+    /// # Errors
+    /// EINVAL: objects that do not exist or sizes above the limits. ENOMEM: there are `max_qp`
+    /// already.
+    pub fn create_qp(&mut self, init: &QpInit) -> Result<QpNum, VerbError> {
+        self.judge_init(init)?;
+        self.qps.skip_reserved();
+        let (index, num) = self.qps.vacancy().ok_or(VerbError::Full("max_qp queue pairs exist"))?;
+        let cap = granted(init);
+        self.shared.join_pd(init.pd)?;
+        self.count_user(init, 1);
+        let attr = QpAttributes { cap, ..QpAttributes::default() };
+        let sq = SendQueue::new(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data);
+        let rq = init.srq.is_none().then(|| RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge));
+        self.qps.insert(Box::new(Qp {
+            num,
+            index,
+            init: QpInit { cap, ..*init },
+            attr,
+            route: Route::default(),
+            rq,
+            requester: Requester::new(sq),
+            responder: Responder::new(),
+            timer: Timer::default(),
+            listed: false,
+        }));
+        let count = self.qps.len();
+        self.shared.timers.reserve_for(count);
+        self.ready.reserve(count.saturating_sub(self.ready.len()));
+        Ok(num)
+    }
+
+    fn judge_init(&self, init: &QpInit) -> Result<(), VerbError> {
+        let (shared, limits, cap) = (&self.shared, &self.shared.attributes, &init.cap);
+        if shared.pds.get(init.pd).is_none() {
+            return Err(VerbError::NoSuchObject("pd: no such protection domain"));
+        }
+        if shared.cqs.get(init.send_cq).is_none() {
+            return Err(VerbError::NoSuchObject("send_cq: no such completion queue"));
+        }
+        if shared.cqs.get(init.recv_cq).is_none() {
+            return Err(VerbError::NoSuchObject("recv_cq: no such completion queue"));
+        }
+        if let Some(srq) = init.srq {
+            shared
+                .srqs
+                .get(srq)
+                .ok_or(VerbError::NoSuchObject("srq: no such shared receive queue"))?;
+        } else if cap.max_recv_wr > limits.max_qp_wr {
+            return Err(VerbError::Invalid("max_recv_wr: more than max_qp_wr"));
+        } else if cap.max_recv_sge > limits.max_sge {
+            return Err(VerbError::Invalid("max_recv_sge: more than max_sge"));
+        }
+        if cap.max_send_wr > limits.max_qp_wr {
+            return Err(VerbError::Invalid("max_send_wr: more than max_qp_wr"));
+        }
+        if cap.max_send_sge > limits.max_sge {
+            return Err(VerbError::Invalid("max_send_sge: more than max_sge"));
+        }
+        if cap.max_inline_data > limits.max_inline_data {
+            return Err(VerbError::Invalid("max_inline_data: more than the device takes"));
+        }
+        Ok(())
+    }
+
+    fn count_user(&mut self, init: &QpInit, by: i8) {
+        let count = |users: &mut u32| *users = users.wrapping_add_signed(i32::from(by));
+        for cq in [init.send_cq, init.recv_cq] {
+            if let Some(cq) = self.shared.cqs.get_mut(cq) {
+                count(&mut cq.users);
+            }
+        }
+        if let Some(srq) = init.srq.and_then(|srq| self.shared.srqs.get_mut(srq)) {
+            count(&mut srq.users);
+        }
+    }
+
+    /// Changes a queue pair (`ibv_modify_qp(3)`): all of what is asked, or nothing.
+    ///
+    /// # Errors
+    /// EINVAL: no such queue pair, no such step, attributes missing, not allowed or out of range.
+    pub fn modify_qp(
+        &mut self,
+        qp: QpNum,
+        attributes: &QpAttributes,
+        mask: QpAttributeMask,
+    ) -> Result<(), VerbError> {
+        let qp = self.qps.get_mut(qp).ok_or(NO_QP)?;
+        let shared = &mut self.shared;
+        let bounds = Bounds {
+            device: &shared.attributes,
+            port: &shared.port_attributes(),
+            gids: &shared.port.gids,
+        };
+        let from = qp.state();
+        let to = check_modify(qp.init.qp_type, from, mask, attributes, &bounds)?;
+        let route = if mask.contains(QpAttributeMask::AV) {
+            route_of(shared, &attributes.path, qp.num)?
+        } else {
+            qp.route
+        };
+        apply(mask & !QpAttributeMask::STATE, attributes, &mut qp.attr);
+        qp.route = route;
+        enter(qp, shared, from, to, mask);
+        let index = qp.index;
+        self.mark_ready(index);
+        self.fail_overrun();
+        Ok(())
+    }
+
+    /// What a queue pair is and where it stands (`ibv_query_qp(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no such queue pair.
+    pub fn query_qp(&self, qp: QpNum) -> Result<(QpAttributes, QpInit), VerbError> {
+        let qp = self.qps.get(qp).ok_or(NO_QP)?;
+        let attr = QpAttributes {
+            current_state: qp.attr.state,
+            sq_psn: qp.requester.next_psn,
+            rq_psn: qp.responder.expected(),
+            ..qp.attr
+        };
+        Ok((attr, qp.init))
+    }
+
+    /// The numbers of all queue pairs, in order of their places.
+    pub fn qp_numbers(&self) -> impl Iterator<Item = QpNum> {
+        self.qps.iter().map(|qp| qp.num)
+    }
+
+    /// Removes a queue pair. Its completions that were not polled are gone.
+    ///
+    /// # Errors
+    /// EINVAL: no such queue pair. EBUSY: it is attached to a multicast group.
+    pub fn destroy_qp(&mut self, num: QpNum) -> Result<(), VerbError> {
+        if self.qps.get(num).is_none() {
+            return Err(NO_QP);
+        }
+        if self.shared.groups.iter().any(|group| group.members.contains(&num)) {
+            return Err(VerbError::Busy("qp: it is attached to a multicast group"));
+        }
+        let Some(mut qp) = self.qps.remove(num) else { return Err(NO_QP) };
+        if qp.listed {
+            self.ready.retain(|&index| index != qp.index);
+            self.burst = 0;
+        }
+        give_back_receives(&mut qp, &mut self.shared);
+        purge_completions(&qp, &mut self.shared);
+        self.shared.protection.unbind_windows_of_qp(num);
+        self.count_user(&qp.init, -1);
+        self.shared.leave_pd(qp.init.pd);
+        Ok(())
+    }
+}
+
+/// What is granted of what was asked: a queue with places has at least one element in each.
+fn granted(init: &QpInit) -> QpCapabilities {
+    let mut cap = init.cap;
+    if init.srq.is_some() {
+        cap.max_recv_wr = 0;
+        cap.max_recv_sge = 0;
+    }
+    cap
+}
+
+/// What a step of state brings with it.
+fn enter(qp: &mut Qp, shared: &mut Shared, from: QpState, to: QpState, mask: QpAttributeMask) {
+    match (from, to) {
+        (_, QpState::Reset) => reset(qp, shared),
+        (_, QpState::Err) => flush::to_error(qp, shared),
+        (QpState::Init, QpState::Rtr) => {
+            qp.responder.start(qp.attr.rq_psn, qp.attr.max_dest_rd_atomic);
+        }
+        (QpState::Rtr, QpState::Rts) => {
+            qp.requester.start(qp.attr.sq_psn);
+            qp.requester.window = Window::new(shared.window_bytes, qp.attr.path_mtu);
+        }
+        _ if mask.contains(QpAttributeMask::MAX_DEST_RD_ATOMIC) => {
+            qp.responder.set_depth(qp.attr.max_dest_rd_atomic);
+        }
+        _ => {}
+    }
+    if !matches!(to, QpState::Reset | QpState::Err) {
+        qp.attr.state = to;
+        qp.requester.retries_left = qp.attr.retry_count;
+        qp.requester.rnr_retries_left = qp.attr.rnr_retry;
+    }
+    if to == QpState::Sqd {
+        completer::settle(qp, shared);
+    }
+}
+
+/// Back to the state after creation: queues empty, completions forgotten.
+fn reset(qp: &mut Qp, shared: &mut Shared) {
+    shared.timers.set(&mut qp.timer, qp.index, None);
+    qp.requester.reset();
+    give_back_receives(qp, shared);
+    if let Some(rq) = &mut qp.rq {
+        while let Some(slot) = rq.take() {
+            rq.release(slot);
+        }
+    }
+    qp.responder = Responder::new();
+    purge_completions(qp, shared);
+    let cap = qp.attr.cap;
+    qp.attr = QpAttributes { cap, ..QpAttributes::default() };
+    qp.route = Route::default();
+}
+
+/// A receive request that was being filled goes back to its queue's free records.
+fn give_back_receives(qp: &mut Qp, shared: &mut Shared) {
+    if let Some(slot) = qp.responder.abandon() {
+        qp.release_recv(shared, slot);
+    }
+}
+
+fn purge_completions(qp: &Qp, shared: &mut Shared) {
+    for cq in [qp.init.send_cq, qp.init.recv_cq] {
+        if let Some(cq) = shared.cqs.get_mut(cq) {
+            cq.purge(qp.num);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What the queue pairs of a device share: the object tables, and the way to the program.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::counters::{Counter, Counters};
+use crate::profile::Profile;
+use crate::protection::Protection;
+use crate::queue::{CompletionQueue, CqEntry, PushOutcome, RecvQueue};
+use crate::table::Table;
+use crate::timer::Timers;
+use crate::verbs::{
+    AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Event, Gid, Mtu, PdId, PortState,
+    QpNum, SrqAttributes, SrqId,
+};
+
+/// The port: the addresses of an interface, and the keys and sizes that go with it.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) gids: Vec<Gid>,
+    pub(crate) pkeys: Vec<u16>,
+    pub(crate) mtu: Mtu,
+    pub(crate) state: PortState,
+}
+
+/// A shared receive queue.
+#[derive(Debug)]
+pub(crate) struct SharedReceiveQueue {
+    pub(crate) pd: PdId,
+    pub(crate) queue: RecvQueue,
+    pub(crate) sge_max: u32,
+    /// An event is raised when fewer are left; 0 is disarmed.
+    pub(crate) limit: u32,
+    pub(crate) users: u32,
+}
+
+impl SharedReceiveQueue {
+    pub(crate) fn attributes(&self) -> SrqAttributes {
+        SrqAttributes {
+            max_wr: self.queue.capacity(),
+            max_sge: self.sge_max,
+            srq_limit: self.limit,
+        }
+    }
+}
+
+/// An address handle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddressHandle {
+    pub(crate) pd: PdId,
+    pub(crate) path: AddressVector,
+}
+
+/// A protection domain: it is in use while anything belongs to it.
+#[derive(Debug, Default)]
+pub(crate) struct ProtectionDomain {
+    pub(crate) users: u32,
+}
+
+/// Queue pairs that get what is sent to a multicast group.
+#[derive(Debug)]
+pub(crate) struct MulticastGroup {
+    pub(crate) gid: Gid,
+    pub(crate) members: Vec<QpNum>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) attributes: DeviceAttributes,
+    pub(crate) profile: Profile,
+    pub(crate) port: Port,
+    pub(crate) protection: Protection,
+    pub(crate) pds: Table<PdId, ProtectionDomain>,
+    pub(crate) cqs: Table<CqId, CompletionQueue>,
+    pub(crate) srqs: Table<SrqId, SharedReceiveQueue>,
+    pub(crate) ahs: Table<AhId, AddressHandle>,
+    pub(crate) groups: Vec<MulticastGroup>,
+    pub(crate) timers: Timers,
+    pub(crate) counters: Counters,
+    pub(crate) events: VecDeque<Event>,
+    /// Completion queues that overran since their queue pairs were last put into error.
+    pub(crate) overrun: Vec<CqId>,
+    /// The most packets that one queue pair may have under way, by bytes of payload.
+    pub(crate) window_bytes: u32,
+}
+
+impl Shared {
+    /// Queues a completion, and an event where one is due.
+    #[inline]
+    pub(crate) fn complete(&mut self, cq: CqId, entry: CqEntry, solicited: bool) {
+        let Some(queue) = self.cqs.get_mut(cq) else { return };
+        match queue.push(entry, solicited) {
+            PushOutcome::Queued => {}
+            PushOutcome::Wakes => self.events.push_back(Event::Completion(cq)),
+            PushOutcome::Overrun => {
+                self.raise(AsyncEvent::CqError(cq));
+                self.overrun.push(cq);
+            }
+            PushOutcome::Dead => {}
+        }
+    }
+
+    /// Queues an asynchronous event.
+    pub(crate) fn raise(&mut self, event: AsyncEvent) {
+        self.events.push_back(Event::Async(event));
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, counter: Counter) {
+        self.counters.add(counter);
+    }
+}

@@ -1,0 +1,117 @@
+//! Requests for access, and what is granted.
+
+use crate::memory::MemoryId;
+use crate::verbs::{Access, Key, PdId, QpNum};
+
+use super::key_table::Object;
+use super::window::Binding;
+use super::{AccessFault, Protection};
+
+/// Who accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The program, by a scatter/gather element: only regions serve, and reading needs no right.
+    Local,
+    /// A peer, by a remote key: regions and bound windows serve, and a right must be named.
+    Remote {
+        /// The queue pair on which the request arrived.
+        qp: QpNum,
+    },
+}
+
+/// An access to be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessRequest {
+    /// Local or remote key.
+    pub key: Key,
+    /// Who accesses.
+    pub side: Side,
+    /// Protection domain of the queue pair.
+    pub pd: PdId,
+    /// First byte, as the region or window numbers them.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Rights that the access exercises, all of which must be there: `LOCAL_WRITE` or none of the
+    /// local side, one or more of `REMOTE_*` and `FLUSH_*` of the remote side.
+    pub needs: Access,
+}
+
+/// Where the bytes are for [`Memory`](crate::memory::Memory).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The program memory.
+    pub memory: MemoryId,
+    /// The first byte there.
+    pub offset: u64,
+}
+
+/// Rights that a peer exercises.
+pub(super) const REMOTE_RIGHTS: Access =
+    Access::REMOTE.union(Access::FLUSH_GLOBAL).union(Access::FLUSH_PERSISTENT);
+
+/// Judges the rights. A remote request that names none, and a right of the other side, are refused
+/// rather than passed for want of anything to look at.
+pub(super) fn judge_rights(side: Side, needs: Access, rights: Access) -> Result<(), AccessFault> {
+    let usable = match side {
+        Side::Local => Access::LOCAL_WRITE,
+        Side::Remote { .. } if needs.is_empty() => return Err(AccessFault::AccessDenied),
+        Side::Remote { .. } => REMOTE_RIGHTS,
+    };
+    if rights.intersection(usable).contains(needs) {
+        Ok(())
+    } else {
+        Err(AccessFault::AccessDenied)
+    }
+}
+
+impl Protection {
+    /// Judges an access: see the [module](super) for what and in which order.
+    ///
+    /// Of length 0, the address must lie between the first byte and the one after the last.
+    ///
+    /// # Errors
+    /// [`AccessFault`]: the first condition that does not hold.
+    #[inline]
+    pub fn check(&self, request: &AccessRequest) -> Result<Grant, AccessFault> {
+        match (self.table.find(request.key)?, request.side) {
+            (Object::Region(region), side) => {
+                let spec = &region.spec;
+                if spec.pd != request.pd {
+                    return Err(AccessFault::WrongPd);
+                }
+                judge_rights(side, request.needs, spec.access)?;
+                let offset = spec
+                    .span()
+                    .offset_of(request.addr, request.length)
+                    .ok_or(AccessFault::OutOfRange)?;
+                spec.grant(offset, request.length)
+            }
+            (Object::Window(window), Side::Remote { qp }) => {
+                let binding = window.judge_user(request.pd, qp)?;
+                judge_rights(request.side, request.needs, binding.rights)?;
+                let offset = binding
+                    .span
+                    .offset_of(request.addr, request.length)
+                    .ok_or(AccessFault::OutOfRange)?;
+                self.through(&binding, offset, request.length)
+            }
+            (Object::Window(_), Side::Local) | (Object::Free { .. }, _) => {
+                Err(AccessFault::WrongKind)
+            }
+        }
+    }
+
+    /// Where `length` bytes from `offset` of a window on are. A window leads to memory only through
+    /// its region, which must still be the one that it was bound to and contain the bytes.
+    pub(super) fn through(
+        &self,
+        binding: &Binding,
+        offset: u64,
+        length: u64,
+    ) -> Result<Grant, AccessFault> {
+        let region = self.region(binding.region).map_err(|_| AccessFault::NotBound)?;
+        let offset = binding.region_offset.checked_add(offset).ok_or(AccessFault::OutOfRange)?;
+        region.spec.grant(offset, length)
+    }
+}

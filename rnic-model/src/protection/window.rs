@@ -1,0 +1,267 @@
+//! Memory windows.
+
+use alloc::vec::Vec;
+
+use crate::verbs::{Access, BindInfo, Key, PdId, QpNum, VerbError, WindowType};
+
+use super::access::REMOTE_RIGHTS;
+use super::key_table::Object;
+use super::region::{NEED_LOCAL_WRITE, Region, RegionSpec};
+use super::span::Span;
+use super::{AccessFault, BindError, Protection};
+
+/// A bind, as it is posted, with the queue pair that executes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindRequest {
+    /// The window's present key.
+    pub window: Key,
+    /// The key afterwards, of which only the variant counts. Of type 1, it must be another one than
+    /// the present; if it is not, the key policy chooses.
+    pub new_rkey: Key,
+    /// Type that the window must be of.
+    pub window_type: WindowType,
+    /// What it is bound to. Rights that no peer can exercise (`LOCAL_WRITE`, `MW_BIND`) are dropped.
+    pub bind: BindInfo,
+    /// The queue pair.
+    pub qp: QpNum,
+    /// Its protection domain.
+    pub qp_pd: PdId,
+}
+
+/// What a window is bound to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Binding {
+    /// The region. It cannot go while the window is bound.
+    pub(super) region: Key,
+    /// Where the window begins in the region, in bytes.
+    pub(super) region_offset: u64,
+    /// The addresses by which it is accessed.
+    pub(super) span: Span,
+    /// Rights that a peer can exercise.
+    pub(super) rights: Access,
+    /// Who bound it.
+    pub(super) qp: QpNum,
+}
+
+/// An allocated window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) pd: PdId,
+    pub(super) window_type: WindowType,
+    pub(super) binding: Option<Binding>,
+}
+
+impl Window {
+    /// The one queue pair that it serves, if it is not for all of its protection domain.
+    pub(super) fn only_qp(&self) -> Option<QpNum> {
+        match self.window_type {
+            WindowType::Type1 | WindowType::Type2A => None,
+            WindowType::Type2B => self.binding.map(|binding| binding.qp),
+        }
+    }
+
+    /// Judges who uses it: state, protection domain, queue pair.
+    pub(super) fn judge_user(&self, pd: PdId, qp: QpNum) -> Result<Binding, AccessFault> {
+        let binding = self.binding.ok_or(AccessFault::NotBound)?;
+        if self.pd != pd {
+            return Err(AccessFault::WrongPd);
+        }
+        if self.only_qp().is_some_and(|only| only != qp) {
+            return Err(AccessFault::WrongQp);
+        }
+        Ok(binding)
+    }
+
+    /// Judges the window's side of a bind.
+    pub(super) fn judge_bind(&self, request: &BindRequest) -> Result<(), BindError> {
+        if self.window_type != request.window_type {
+            return Err(BindError::Window(AccessFault::WrongKind));
+        }
+        if self.pd != request.qp_pd {
+            return Err(BindError::Window(AccessFault::WrongPd));
+        }
+        match self.window_type {
+            WindowType::Type1 => Ok(()),
+            WindowType::Type2A | WindowType::Type2B if self.binding.is_some() => {
+                Err(BindError::AlreadyBound)
+            }
+            WindowType::Type2A | WindowType::Type2B if request.bind.length == 0 => {
+                Err(BindError::ZeroLength)
+            }
+            WindowType::Type2A | WindowType::Type2B => Ok(()),
+        }
+    }
+
+    /// Judges an invalidation, posted or received with a SEND. Windows of type 1 are unbound by a
+    /// bind of length 0 instead.
+    pub(super) fn judge_invalidate(&self, pd: PdId, qp: QpNum) -> Result<(), AccessFault> {
+        match self.window_type {
+            WindowType::Type1 => Err(AccessFault::WrongKind),
+            WindowType::Type2A | WindowType::Type2B => self.judge_user(pd, qp).map(|_| ()),
+        }
+    }
+}
+
+/// Judges the region's side of a bind.
+pub(super) fn judge_region(
+    region: &RegionSpec,
+    request: &BindRequest,
+) -> Result<Binding, BindError> {
+    let BindInfo { mr_lkey, addr, length, access } = request.bind;
+    if region.pd != request.qp_pd {
+        return Err(BindError::Region(AccessFault::WrongPd));
+    }
+    if !region.access.contains(Access::MW_BIND) {
+        return Err(BindError::NotBindable);
+    }
+    if access.intersects(NEED_LOCAL_WRITE) && !region.access.contains(Access::LOCAL_WRITE) {
+        return Err(BindError::RightsExceedRegion);
+    }
+    let region_offset =
+        region.span().offset_of(addr, length).ok_or(BindError::Region(AccessFault::OutOfRange))?;
+    let start = if access.contains(Access::ZERO_BASED) { 0 } else { addr };
+    Ok(Binding {
+        region: mr_lkey,
+        region_offset,
+        span: Span { start, length },
+        rights: access.intersection(REMOTE_RIGHTS),
+        qp: request.qp,
+    })
+}
+
+impl Protection {
+    /// Allocates a window, not bound (`ibv_alloc_mw(3)`), and returns its key.
+    ///
+    /// # Errors
+    /// ENOMEM: there are `max_mw` windows.
+    pub fn alloc_window(&mut self, pd: PdId, window_type: WindowType) -> Result<Key, VerbError> {
+        const FULL: VerbError = VerbError::Full("max_mw windows are allocated");
+        if self.windows == self.limits.max_mw {
+            return Err(FULL);
+        }
+        let window = Window { pd, window_type, binding: None };
+        let key = self.table.insert(Object::Window(window)).ok_or(FULL)?;
+        self.windows += 1;
+        Ok(key)
+    }
+
+    /// Removes a window, bound or not (`ibv_dealloc_mw(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: not the present key of a window.
+    pub fn dealloc_window(&mut self, key: Key) -> Result<(), VerbError> {
+        self.window(key).map_err(|_| NO_WINDOW)?;
+        self.set_binding(key, None);
+        self.table.remove(key).map_err(|_| NO_WINDOW)?;
+        self.windows -= 1;
+        Ok(())
+    }
+
+    /// Binds a window and returns its key from now on; the earlier key is stale, unless the program
+    /// chose the same for a window of type 2. Of type 1, a bind replaces the earlier binding, and
+    /// one of length 0 only ends it.
+    ///
+    /// Judged in this order: the window's key, type and protection domain, its state, and, unless
+    /// the length is 0, the region's key, protection domain and rights, and the range.
+    ///
+    /// # Errors
+    /// [`BindError`]; nothing has changed then.
+    pub fn bind(&mut self, request: BindRequest) -> Result<Key, BindError> {
+        let binding = self.judge_bind(&request)?;
+        self.set_binding(request.window, binding);
+        let variant = request.new_rkey.variant();
+        let chosen = match request.window_type {
+            WindowType::Type1 if variant == request.window.variant() => None,
+            WindowType::Type1 | WindowType::Type2A | WindowType::Type2B => Some(variant),
+        };
+        self.table.rekey(request.window, chosen).map_err(BindError::Window)
+    }
+
+    fn judge_bind(&self, request: &BindRequest) -> Result<Option<Binding>, BindError> {
+        let window = self.window(request.window).map_err(BindError::Window)?;
+        window.judge_bind(request)?;
+        if request.bind.length == 0 {
+            return Ok(None);
+        }
+        let region = self.region(request.bind.mr_lkey).map_err(BindError::Region)?;
+        judge_region(&region.spec, request).map(Some)
+    }
+
+    /// Invalidates a window of type 2 as a peer's SEND with invalidate asks: it is not bound any
+    /// more and keeps its key.
+    ///
+    /// # Errors
+    /// [`AccessFault`], in the order of [`Protection::check`]; nothing has changed then.
+    pub fn invalidate_remote(
+        &mut self,
+        key: Key,
+        qp: QpNum,
+        qp_pd: PdId,
+    ) -> Result<(), AccessFault> {
+        self.invalidate(key, qp, qp_pd)
+    }
+
+    /// Invalidates a window of type 2 as a work request of this device asks; the same rules as
+    /// [`Protection::invalidate_remote`].
+    ///
+    /// # Errors
+    /// [`AccessFault`], in the order of [`Protection::check`]; nothing has changed then.
+    pub fn invalidate_local(
+        &mut self,
+        key: Key,
+        qp: QpNum,
+        qp_pd: PdId,
+    ) -> Result<(), AccessFault> {
+        self.invalidate(key, qp, qp_pd)
+    }
+
+    fn invalidate(&mut self, key: Key, qp: QpNum, qp_pd: PdId) -> Result<(), AccessFault> {
+        self.window(key)?.judge_invalidate(qp_pd, qp)?;
+        self.set_binding(key, None);
+        Ok(())
+    }
+
+    /// Unbinds the windows that serve only queue pair `qp` and returns how many there were. To be
+    /// called when the queue pair is destroyed, before its number can be given to another one.
+    pub fn unbind_windows_of_qp(&mut self, qp: QpNum) -> usize {
+        let keys: Vec<Key> = self.windows_of_qp(qp).collect();
+        keys.iter().for_each(|&key| self.set_binding(key, None));
+        keys.len()
+    }
+
+    /// The windows that serve only queue pair `qp`.
+    pub fn windows_of_qp(&self, qp: QpNum) -> impl Iterator<Item = Key> {
+        self.table.objects().filter_map(move |(key, object)| match object {
+            Object::Window(window) if window.only_qp() == Some(qp) => Some(key),
+            Object::Free { .. } | Object::Region(_) | Object::Window(_) => None,
+        })
+    }
+
+    fn window(&self, key: Key) -> Result<&Window, AccessFault> {
+        match self.table.find(key)? {
+            Object::Window(window) => Ok(window),
+            Object::Free { .. } | Object::Region(_) => Err(AccessFault::WrongKind),
+        }
+    }
+
+    /// Replaces the binding of a window, and keeps count at the regions.
+    fn set_binding(&mut self, key: Key, binding: Option<Binding>) {
+        let Ok(Object::Window(window)) = self.table.find_mut(key) else { return };
+        let earlier = core::mem::replace(&mut window.binding, binding);
+        if let Some(region) = earlier.and_then(|earlier| self.bound_region(earlier)) {
+            region.windows_bound -= 1;
+        }
+        if let Some(region) = binding.and_then(|binding| self.bound_region(binding)) {
+            region.windows_bound += 1;
+        }
+    }
+
+    fn bound_region(&mut self, binding: Binding) -> Option<&mut Region> {
+        match self.table.find_mut(binding.region) {
+            Ok(Object::Region(region)) => Some(region),
+            Ok(Object::Free { .. } | Object::Window(_)) | Err(_) => None,
+        }
+    }
+}
+
+const NO_WINDOW: VerbError = VerbError::NoSuchObject("not the key of a window");

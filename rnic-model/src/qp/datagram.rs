@@ -1,0 +1,100 @@
+//! Receiving datagrams (UD).
+
+use crate::counters::Counter;
+use crate::device::Shared;
+use crate::memory::Memory;
+use crate::profile::DatagramTooLong;
+use crate::queue::{CqEntry, RecvSlot, Slot};
+use crate::verbs::{Key, Wc, WcFlags, WcOpcode, WcStatus};
+use crate::wire::{Deth, Grh, ICRC_LEN, ImmDt, Packet, Route};
+
+use super::failure::Failure;
+use super::flush;
+use super::local;
+use super::pair::Qp;
+
+/// A datagram arrived. What does not fit is dropped; the queue pair stays as it is.
+pub(crate) fn on_datagram<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    memory: &M,
+    route: &Route,
+    packet: &Packet<'_>,
+) {
+    let Some(deth) = packet.deth() else { return shared.count(Counter::DropMalformed) };
+    if deth.qkey() != qp.attr.qkey {
+        return shared.count(Counter::DropBadQkey);
+    }
+    if packet.payload.len() > shared.port.mtu.bytes() as usize {
+        return shared.count(Counter::DropTooLong);
+    }
+    let Some(wqe) = qp.peek_recv(shared) else { return shared.count(Counter::DropNoReceive) };
+    let total = Grh::LEN + packet.payload.len();
+    let fits = total as u64 <= wqe.length;
+    if !fits {
+        shared.count(Counter::DropTooLong);
+        if shared.profile.datagram_too_long == DatagramTooLong::Dropped {
+            return;
+        }
+    }
+    let Some(slot) = qp.take_recv(shared) else { return };
+    if let (false, DatagramTooLong::FailsReceive(status)) = (fits, shared.profile.datagram_too_long)
+    {
+        return flush::fail_recv(qp, shared, slot, Failure::Status(status));
+    }
+    match place(qp, shared, memory, slot, route, packet) {
+        Ok(()) => deliver(qp, shared, slot, deth, packet, total),
+        Err(failure) => {
+            flush::fail_recv(qp, shared, slot, failure);
+            flush::to_error(qp, shared);
+        }
+    }
+}
+
+fn place<M: Memory + ?Sized>(
+    qp: &Qp,
+    shared: &Shared,
+    memory: &M,
+    slot: RecvSlot,
+    route: &Route,
+    packet: &Packet<'_>,
+) -> Result<(), Failure> {
+    let mut grh = Grh::new(route, packet.as_bytes().len() + ICRC_LEN);
+    if shared.profile.poison && route.is_v4() {
+        let mut junk = packet.bth.psn().get() | 1;
+        for byte in grh.0.iter_mut().take(Grh::IPV4_OFFSET) {
+            junk = junk.wrapping_mul(0x9e37_79b1).rotate_left(7);
+            *byte = junk.to_le_bytes()[3];
+        }
+    }
+    local::scatter_receive(qp, shared, memory, slot, 0, &grh.0)?;
+    local::scatter_receive(qp, shared, memory, slot, Grh::LEN as u64, packet.payload)
+}
+
+fn deliver(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    slot: RecvSlot,
+    deth: &Deth,
+    packet: &Packet<'_>,
+    total: usize,
+) {
+    let imm = packet.imm_dt().map(ImmDt::data);
+    let wc = Wc {
+        wr_id: qp.recv_wqe(shared, slot).wr_id,
+        status: WcStatus::Success,
+        opcode: WcOpcode::Recv,
+        flags: if imm.is_some() { WcFlags::GRH | WcFlags::WITH_IMM } else { WcFlags::GRH },
+        vendor_err: 0,
+        byte_len: u32::try_from(total).unwrap_or(u32::MAX),
+        imm_data: imm.unwrap_or(0),
+        invalidated_rkey: Key(0),
+        qp_num: qp.num,
+        src_qp: deth.src_qp(),
+        pkey_index: qp.attr.pkey_index,
+    };
+    qp.release_recv(shared, slot);
+    shared.count(Counter::RdmaReceives);
+    let entry = CqEntry { wc, slot: Slot::Receive };
+    shared.complete(qp.init.recv_cq, entry, packet.bth.solicited());
+}

@@ -1,0 +1,95 @@
+//! Why a work request failed, and how that is reported.
+
+use crate::memory::MemoryFault;
+use crate::profile::Profile;
+use crate::protection::AccessFault;
+use crate::verbs::{Wc, WcOpcode, WcStatus};
+
+/// Why a work request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Its local memory may not be used so.
+    Access(AccessFault),
+    /// Its local memory is gone.
+    Memory,
+    /// Anything else.
+    Status(WcStatus),
+}
+
+impl From<AccessFault> for Failure {
+    fn from(fault: AccessFault) -> Self {
+        Self::Access(fault)
+    }
+}
+
+impl From<MemoryFault> for Failure {
+    fn from(_: MemoryFault) -> Self {
+        Self::Memory
+    }
+}
+
+impl From<WcStatus> for Failure {
+    fn from(status: WcStatus) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl Failure {
+    /// The status that the completion gets.
+    pub(crate) fn status(self, profile: &Profile) -> WcStatus {
+        match self {
+            Self::Access(_) => profile.bad_lkey,
+            Self::Memory => WcStatus::LocalProtectionError,
+            Self::Status(status) => status,
+        }
+    }
+
+    /// The finer cause that the completion gets.
+    fn vendor_err(self, profile: &Profile) -> u32 {
+        let codes = &profile.vendor_errors;
+        match self {
+            Self::Access(AccessFault::OutOfRange) => codes.sge_out_of_range,
+            Self::Access(AccessFault::AccessDenied) => codes.no_local_write,
+            Self::Access(_) => codes.bad_lkey,
+            Self::Memory => codes.sge_out_of_range,
+            Self::Status(status) => match status {
+                WcStatus::RemoteInvalidRequest => codes.remote_invalid_request,
+                WcStatus::RemoteAccessError => codes.remote_access,
+                WcStatus::RnrRetryExceeded => codes.rnr_retry_exceeded,
+                WcStatus::RetryExceeded => codes.retry_exceeded,
+                WcStatus::WorkRequestFlushed => codes.flushed,
+                WcStatus::Success
+                | WcStatus::LocalLengthError
+                | WcStatus::LocalQpOperationError
+                | WcStatus::LocalEecOperationError
+                | WcStatus::LocalProtectionError
+                | WcStatus::MwBindError
+                | WcStatus::BadResponseError
+                | WcStatus::LocalAccessError
+                | WcStatus::RemoteOperationError
+                | WcStatus::GeneralError => 0,
+            },
+        }
+    }
+
+    /// Fills in a completion: of the other fields of a failed one nothing may be relied on, and a
+    /// profile that poisons says so loudly.
+    pub(crate) fn mark(self, wc: &mut Wc, profile: &Profile) {
+        wc.status = self.status(profile);
+        wc.vendor_err = self.vendor_err(profile);
+        if profile.poison {
+            let is_receive = matches!(wc.opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm);
+            wc.opcode = if is_receive { WcOpcode::BindMw } else { WcOpcode::RecvRdmaWithImm };
+            wc.byte_len = POISON;
+            wc.imm_data = POISON;
+            wc.src_qp = crate::verbs::QpNum::new(POISON);
+            wc.invalidated_rkey = crate::verbs::Key(POISON);
+            wc.pkey_index = (POISON & 0xffff) as u16;
+        } else {
+            wc.byte_len = 0;
+        }
+    }
+}
+
+/// What undefined fields hold under a profile that poisons.
+const POISON: u32 = 0xdead_a5a5;

@@ -1,0 +1,422 @@
+//! The requester: turns posted send requests into request packets, in order, under a window.
+
+use crate::Instant;
+use crate::device::{FrameOut, Origin, Payload, Shared};
+use crate::profile::ReadWithoutDepth;
+use crate::queue::{SendQueue, SendWqe};
+use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
+use crate::wire::{AtomicEth, Deth, HeaderBuf, Ieth, ImmDt, Operation, Place, Reth, Service};
+
+use super::completer;
+use super::failure::Failure;
+use super::headers::{Kind, bth, place};
+use super::local;
+use super::pair::{Qp, route_of};
+use super::window::{Reads, Window};
+
+/// Why a queue pair does not send although it has something to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// It does not pause.
+    No,
+    /// The peer had no receive posted; nothing leaves before this instant.
+    Rnr { until: Instant },
+}
+
+/// A send request that cannot be carried out. It completes when those before it have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) wqe: u32,
+    pub(crate) why: Failure,
+}
+
+/// State of the sending half. Requests are named by their count in the send queue:
+/// `oldest <= next <= fresh <= sq.tail()`.
+#[derive(Debug)]
+pub(crate) struct Requester {
+    pub(crate) sq: SendQueue,
+    /// The oldest request that has not completed.
+    pub(crate) oldest: u32,
+    /// The request that is being sent.
+    pub(crate) next: u32,
+    /// Sequence numbers of `next` that have been used already.
+    pub(crate) next_done: u32,
+    /// The first request that has never been started.
+    pub(crate) fresh: u32,
+    /// Sequence number of the next packet to leave.
+    pub(crate) next_psn: Psn,
+    /// The oldest sequence number that is not acknowledged.
+    pub(crate) una_psn: Psn,
+    /// The sequence number after the highest that ever left.
+    pub(crate) end_psn: Psn,
+    pub(crate) reads: Reads,
+    pub(crate) window: Window,
+    pub(crate) pause: Pause,
+    pub(crate) failed: Option<Failed>,
+    /// When sending last went back without any progress since; answers to what left before that
+    /// look like new losses for a while.
+    pub(crate) went_back: Option<Instant>,
+    pub(crate) retries_left: u8,
+    pub(crate) rnr_retries_left: u8,
+}
+
+impl Requester {
+    pub(crate) fn new(sq: SendQueue) -> Self {
+        Self {
+            sq,
+            oldest: 0,
+            next: 0,
+            next_done: 0,
+            fresh: 0,
+            next_psn: Psn::new(0),
+            una_psn: Psn::new(0),
+            end_psn: Psn::new(0),
+            reads: Reads::default(),
+            window: Window::default(),
+            pause: Pause::No,
+            failed: None,
+            went_back: None,
+            retries_left: 0,
+            rnr_retries_left: 0,
+        }
+    }
+
+    /// Forgets all requests (a reset).
+    pub(crate) fn reset(&mut self) {
+        self.sq.clear();
+        let tail = self.sq.tail();
+        (self.oldest, self.next, self.fresh) = (tail, tail, tail);
+        self.next_done = 0;
+        self.reads = Reads::default();
+        self.pause = Pause::No;
+        self.failed = None;
+        self.went_back = None;
+    }
+
+    /// Sets the first sequence number (the move to RTS).
+    pub(crate) fn start(&mut self, psn: Psn) {
+        (self.next_psn, self.una_psn, self.end_psn) = (psn, psn, psn);
+    }
+
+    /// Packets under way.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.next_psn.offset_from(self.una_psn)
+    }
+
+    /// Whether requests were started and have not completed.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.oldest != self.fresh
+    }
+
+    /// Resumes at the oldest sequence number that is not acknowledged. A request packet is made
+    /// again from its work request; a READ asks only for what is missing.
+    pub(crate) fn go_back(&mut self) {
+        self.next = self.oldest;
+        self.next_psn = self.una_psn;
+        self.reads.clear();
+        self.settle_next();
+    }
+
+    /// Makes `next` and `next_done` agree with `next_psn`, which has been moved.
+    pub(crate) fn settle_next(&mut self) {
+        while self.next != self.fresh {
+            let wqe = self.sq.wqe(self.next);
+            let done = self.next_psn.offset_from(wqe.first_psn);
+            if done < wqe.packets {
+                self.next_done = done;
+                return;
+            }
+            self.next = self.next.wrapping_add(1);
+        }
+        self.next_done = 0;
+    }
+}
+
+/// What a request needs before it may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// It may leave.
+    Ready,
+    /// It was carried out at once (a bind or an invalidate).
+    Done,
+    /// It has to wait for others.
+    Waits,
+    /// It cannot be carried out.
+    Fails(Failure),
+}
+
+/// The next request packet, if one may leave now.
+pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared) -> Option<FrameOut> {
+    loop {
+        if !may_send(qp) {
+            return None;
+        }
+        let count = qp.requester.next;
+        if count == qp.requester.fresh {
+            match start(qp, shared, count) {
+                Start::Ready => {}
+                Start::Done => continue,
+                Start::Waits => return None,
+                Start::Fails(why) => {
+                    qp.requester.failed = Some(Failed { wqe: count, why });
+                    completer::settle(qp, shared);
+                    continue;
+                }
+            }
+        }
+        let wqe = *qp.requester.sq.wqe(count);
+        return match qp.init.qp_type {
+            QpType::Ud => datagram(qp, shared, count, &wqe),
+            QpType::Rc | QpType::Uc => connected(qp, count, &wqe),
+        };
+    }
+}
+
+fn may_send(qp: &Qp) -> bool {
+    let requester = &qp.requester;
+    let sends = match qp.state() {
+        QpState::Rts => requester.next != requester.sq.tail(),
+        // A drained queue finishes what it has started.
+        QpState::Sqd => requester.next != requester.fresh,
+        QpState::Reset | QpState::Init | QpState::Rtr | QpState::Sqe | QpState::Err => false,
+    };
+    sends
+        && requester.pause == Pause::No
+        && requester.failed.is_none_or(|failed| failed.wqe != requester.next)
+}
+
+/// Starts the request with this count: checks its memory, gives it sequence numbers.
+fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
+    let wqe = *qp.requester.sq.wqe(count);
+    if wqe.flags.contains(SendFlags::FENCE) && !qp.requester.reads.is_empty() {
+        return Start::Waits;
+    }
+    let packets = match wqe.op {
+        SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => {
+            // They wait for READs before them, which may still use the key at the peer's side.
+            return match local::execute(qp, shared, &wqe) {
+                Ok(()) => {
+                    assign(qp, count, 0);
+                    qp.requester.next = qp.requester.fresh;
+                    completer::settle(qp, shared);
+                    Start::Done
+                }
+                Err(why) => Start::Fails(why),
+            };
+        }
+        SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
+            if qp.attr.max_rd_atomic == 0 =>
+        {
+            return match shared.profile.read_without_depth {
+                ReadWithoutDepth::Waits => Start::Waits,
+                ReadWithoutDepth::Fails(status) => Start::Fails(status.into()),
+            };
+        }
+        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
+        SendOp::Send { .. }
+        | SendOp::SendTo { .. }
+        | SendOp::Write { .. }
+        | SendOp::Read { .. } => wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1),
+    };
+    if let Err(why) = local::check_message(qp, shared, count, &wqe) {
+        return Start::Fails(why);
+    }
+    assign(qp, count, packets);
+    Start::Ready
+}
+
+fn assign(qp: &mut Qp, count: u32, packets: u32) {
+    let first_psn = qp.requester.next_psn;
+    let wqe = qp.requester.sq.wqe_mut(count);
+    wqe.first_psn = first_psn;
+    wqe.packets = packets;
+    qp.requester.fresh = count.wrapping_add(1);
+    qp.requester.next_done = 0;
+}
+
+/// A request packet of RC or UC.
+fn connected(qp: &Qp, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
+    let service = if qp.is(QpType::Rc) { Service::Rc } else { Service::Uc };
+    match wqe.op {
+        SendOp::Send { .. } | SendOp::Write { .. } => {
+            if qp.is(QpType::Rc) && !qp.requester.window.admits(qp.requester.in_flight(), 1) {
+                return None;
+            }
+            Some(message_packet(qp, service, count, wqe))
+        }
+        SendOp::Read { remote_addr, rkey } => read_request(qp, wqe, remote_addr, rkey),
+        SendOp::CompareSwap { remote_addr, rkey, compare, swap } => {
+            let eth = AtomicEth::new(remote_addr, rkey, swap, compare);
+            atomic_request(qp, Operation::CompareSwap, &eth)
+        }
+        SendOp::FetchAdd { remote_addr, rkey, add } => {
+            atomic_request(qp, Operation::FetchAdd, &AtomicEth::new(remote_addr, rkey, add, 0))
+        }
+        // Neither ever starts here: they are refused at post, or done when they start.
+        SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => None,
+    }
+}
+
+/// One packet of a SEND or WRITE.
+fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> FrameOut {
+    let mtu = qp.attr.path_mtu;
+    let done = qp.requester.next_done;
+    let offset = done << mtu.shift();
+    let payload_len = (wqe.length - offset).min(mtu.bytes());
+    let (begins, ends) = (done == 0, done + 1 == wqe.packets);
+    let (operation, imm, invalidate) = match wqe.op {
+        SendOp::Send { imm, invalidate } => (Operation::Send, imm, invalidate),
+        SendOp::Write { imm, .. } => (Operation::Write, imm, None),
+        SendOp::SendTo { .. }
+        | SendOp::Read { .. }
+        | SendOp::CompareSwap { .. }
+        | SendOp::FetchAdd { .. }
+        | SendOp::BindMw { .. }
+        | SendOp::LocalInvalidate { .. } => (Operation::Send, None, None),
+    };
+    let (imm, invalidate) = (imm.filter(|_| ends), invalidate.filter(|_| ends));
+    let kind = Kind::new(service, operation, place(begins, ends))
+        .with(imm.is_some(), invalidate.is_some());
+    let ack_req = qp.is(QpType::Rc) && (ends || qp.requester.window.wants_ack());
+    let bth = bth(kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
+        .with_ack_req(ack_req)
+        .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
+    let mut header = HeaderBuf::new();
+    header.push(&bth);
+    if let (SendOp::Write { remote_addr, rkey, .. }, true) = (wqe.op, begins) {
+        header.push(&Reth::new(remote_addr, rkey, wqe.length));
+    }
+    if let Some(imm) = imm {
+        header.push(&ImmDt::new(imm));
+    }
+    if let Some(key) = invalidate {
+        header.push(&Ieth::new(key));
+    }
+    FrameOut {
+        route: qp.route,
+        header,
+        payload: Payload::Message { wqe: count, offset },
+        payload_len,
+        owner: qp.index,
+        origin: Origin::Request { psns: 1, ends_request: ends },
+    }
+}
+
+/// A READ request for what is missing of the message, or of the part that is due: a long READ is
+/// asked for in parts, so that its responses never overrun the receive buffer.
+fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> Option<FrameOut> {
+    let requester = &qp.requester;
+    if requester.reads.len() >= usize::from(qp.attr.max_rd_atomic) {
+        return None;
+    }
+    let missing = wqe.packets - requester.next_done;
+    let psns = requester.window.read_packets(requester.next_done, wqe.packets);
+    if !requester.window.admits(requester.in_flight(), psns) {
+        return None;
+    }
+    let mtu = qp.attr.path_mtu;
+    let offset = requester.next_done << mtu.shift();
+    let left = wqe.length - offset;
+    let len = if psns == missing { left } else { psns << mtu.shift() };
+    let kind = Kind::new(Service::Rc, Operation::ReadRequest, Place::Only);
+    let mut header = HeaderBuf::new();
+    header.push(&bth(kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
+    header.push(&Reth::new(remote_addr.wrapping_add(u64::from(offset)), rkey, len));
+    Some(FrameOut {
+        route: qp.route,
+        header,
+        payload: Payload::None,
+        payload_len: 0,
+        owner: qp.index,
+        origin: Origin::Request { psns, ends_request: psns == missing },
+    })
+}
+
+fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth) -> Option<FrameOut> {
+    let requester = &qp.requester;
+    if requester.reads.len() >= usize::from(qp.attr.max_rd_atomic)
+        || !requester.window.admits(requester.in_flight(), 1)
+    {
+        return None;
+    }
+    let kind = Kind::new(Service::Rc, operation, Place::Only);
+    let mut header = HeaderBuf::new();
+    header.push(&bth(kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
+    header.push(eth);
+    Some(FrameOut {
+        route: qp.route,
+        header,
+        payload: Payload::None,
+        payload_len: 0,
+        owner: qp.index,
+        origin: Origin::Request { psns: 1, ends_request: true },
+    })
+}
+
+/// Bit 31 of a work request's Q_Key asks for the queue pair's own (IBA 10.2.5).
+const OWN_QKEY: u32 = 1 << 31;
+
+/// A datagram. When its address handle is gone the request fails.
+fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
+    let SendOp::SendTo { ah, remote_qpn, remote_qkey, imm } = wqe.op else { return None };
+    let path = shared.ahs.get(ah).filter(|ah| ah.pd == qp.init.pd).map(|ah| ah.path);
+    let Some(route) = path.and_then(|path| route_of(shared, &path, qp.num).ok()) else {
+        qp.requester.failed =
+            Some(Failed { wqe: count, why: WcStatus::LocalQpOperationError.into() });
+        completer::settle(qp, shared);
+        return None;
+    };
+    let kind = Kind::new(Service::Ud, Operation::Send, Place::Only).with(imm.is_some(), false);
+    let bth = bth(kind, remote_qpn, qp.requester.next_psn, wqe.length)
+        .with_solicited(wqe.flags.contains(SendFlags::SOLICITED));
+    let qkey = if remote_qkey & OWN_QKEY == 0 { remote_qkey } else { qp.attr.qkey };
+    let mut header = HeaderBuf::new();
+    header.push(&bth);
+    header.push(&Deth::new(qkey, qp.num));
+    if let Some(imm) = imm {
+        header.push(&ImmDt::new(imm));
+    }
+    Some(FrameOut {
+        route,
+        header,
+        payload: Payload::Message { wqe: count, offset: 0 },
+        payload_len: wqe.length,
+        owner: qp.index,
+        origin: Origin::Request { psns: 1, ends_request: true },
+    })
+}
+
+/// The packet has left: moves on, and completes what needs no answer.
+pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, ends_request: bool) {
+    let requester = &mut qp.requester;
+    let is_read = matches!(
+        requester.sq.wqe(requester.next).op,
+        SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
+    );
+    requester.next_psn = requester.next_psn.plus(psns);
+    if requester.next_psn.distance_from(requester.end_psn) > 0 {
+        requester.end_psn = requester.next_psn;
+    }
+    if is_read {
+        requester.reads.push(requester.next_psn);
+    }
+    requester.window.sent(ends_request);
+    if ends_request {
+        requester.next = requester.next.wrapping_add(1);
+        requester.next_done = 0;
+    } else {
+        requester.next_done += psns;
+    }
+    if qp.is(QpType::Rc) {
+        completer::start_timer(qp, shared, now);
+    } else {
+        qp.requester.una_psn = qp.requester.next_psn;
+        completer::settle(qp, shared);
+    }
+}
+
+/// The payload could not be read: the request fails in its turn.
+pub(crate) fn not_sent(qp: &mut Qp, shared: &mut Shared, why: Failure) {
+    qp.requester.failed = Some(Failed { wqe: qp.requester.next, why });
+    completer::settle(qp, shared);
+}

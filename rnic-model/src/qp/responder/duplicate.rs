@@ -1,0 +1,59 @@
+//! Requests that were received before (IBA 9.7.5.1.4). A SEND or WRITE is acknowledged again and
+//! not executed again; a READ is executed again; an atomic is answered from what was kept.
+
+use crate::counters::Counter;
+use crate::device::Shared;
+use crate::qp::pair::Qp;
+use crate::wire::{OpcodeFacts, Operation, Packet};
+
+use super::responses::{ReadRest, Replay, Response};
+
+pub(super) fn on_duplicate(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+) {
+    shared.count(Counter::DuplicateRequest);
+    let answered = match facts.operation {
+        Operation::Send | Operation::Write => {
+            qp.responder.acknowledge();
+            true
+        }
+        Operation::ReadRequest => read_again(qp, packet),
+        Operation::CompareSwap | Operation::FetchAdd => atomic_again(qp, packet),
+        _ => false,
+    };
+    if !answered {
+        shared.count(Counter::DropInvalidDuplicate);
+    }
+}
+
+/// Only a READ whose sequence numbers, key and range lie inside the original one is answered.
+fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
+    let got = packet.bth.psn();
+    let Some(Replay::Read { psn, key, addr, length, msn, .. }) = qp.responder.replays.find(got)
+    else {
+        return false;
+    };
+    let Some(reth) = packet.reth() else { return false };
+    let done = got.offset_from(psn) << qp.attr.path_mtu.shift();
+    let inside = reth.rkey() == key
+        && reth.va() == addr.wrapping_add(u64::from(done))
+        && reth.len() <= length.saturating_sub(done)
+        && packet.payload.is_empty();
+    if !inside || done > length {
+        return false;
+    }
+    let left = reth.len();
+    let rest = ReadRest { psn: got, key, addr: reth.va(), left, msn, begun: false };
+    qp.responder.responses.repeat(Response::Read(rest))
+}
+
+fn atomic_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
+    let got = packet.bth.psn();
+    let Some(Replay::Atomic { psn, original, msn }) = qp.responder.replays.find(got) else {
+        return false;
+    };
+    qp.responder.responses.repeat(Response::Atomic { psn, original, msn })
+}

@@ -1,0 +1,233 @@
+//! Carrying out a request that is in sequence.
+
+use crate::counters::Counter;
+use crate::device::Shared;
+use crate::memory::Memory;
+use crate::protection::{AccessRequest, Grant, Side};
+use crate::queue::{CqEntry, RecvSlot, Slot};
+use crate::verbs::{Access, Key, QpNum, Wc, WcFlags, WcOpcode, WcStatus};
+use crate::wire::{OpcodeFacts, Operation, Packet};
+
+use super::judge::{judge_length, judge_permission};
+use super::responses::{ReadRest, Replay, Response};
+use super::{Fault, Message};
+use crate::qp::local;
+use crate::qp::pair::Qp;
+
+/// The longest message (`max_msg_sz`).
+pub(crate) const MESSAGE_MAX: u32 = 1 << 31;
+
+/// Judges and executes one packet. Returns how many sequence numbers it takes.
+pub(super) fn execute<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    memory: &M,
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+) -> Result<u32, Fault> {
+    judge_permission(facts.operation, qp.attr.access)?;
+    match facts.operation {
+        Operation::Send => send(qp, shared, memory, facts, packet).map(|()| 1),
+        Operation::Write => write(qp, shared, memory, facts, packet).map(|()| 1),
+        Operation::ReadRequest => read(qp, shared, facts, packet),
+        Operation::CompareSwap | Operation::FetchAdd => {
+            atomic(qp, shared, memory, facts, packet).map(|()| 1)
+        }
+        _ => Err(Fault::UnsupportedOpcode),
+    }
+}
+
+/// The right to what a peer names.
+pub(super) fn remote_grant(
+    qp: &Qp,
+    shared: &Shared,
+    key: Key,
+    addr: u64,
+    length: u64,
+    needs: Access,
+) -> Result<Grant, Fault> {
+    let side = Side::Remote { qp: qp.num };
+    let request = AccessRequest { key, side, pd: qp.init.pd, addr, length, needs };
+    Ok(shared.protection.check(&request)?)
+}
+
+fn take_recv(qp: &mut Qp, shared: &mut Shared) -> Result<RecvSlot, Fault> {
+    match qp.responder.spare.take() {
+        Some(slot) => Ok(slot),
+        None => qp.take_recv(shared).ok_or(Fault::NotReady),
+    }
+}
+
+fn send<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    memory: &M,
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+) -> Result<(), Fault> {
+    let (slot, received) = match qp.responder.message {
+        Message::Send { slot, received } => (slot, received),
+        Message::Idle | Message::Skip | Message::Write { .. } => (take_recv(qp, shared)?, 0),
+    };
+    qp.responder.message = Message::Send { slot, received };
+    judge_length(facts, packet, qp.attr.path_mtu)?;
+    let total = received + packet.payload.len() as u64;
+    if total > u64::from(MESSAGE_MAX) {
+        return Err(Fault::BadLength);
+    }
+    if total > qp.recv_wqe(shared, slot).length {
+        return Err(Fault::ReceiveTooSmall);
+    }
+    local::scatter_receive(qp, shared, memory, slot, received, packet.payload)?;
+    if !facts.place.ends() {
+        qp.responder.message = Message::Send { slot, received: total };
+        return Ok(());
+    }
+    let invalidated = packet.ieth().map(crate::wire::Ieth::rkey);
+    if let Some(key) = invalidated {
+        shared.protection.invalidate_remote(key, qp.num, qp.init.pd)?;
+    }
+    qp.responder.message = Message::Idle;
+    qp.responder.msn = next_msn(qp.responder.msn);
+    let byte_len = u32::try_from(total).unwrap_or(u32::MAX);
+    deliver(qp, shared, slot, packet, WcOpcode::Recv, byte_len);
+    Ok(())
+}
+
+fn next_msn(msn: u32) -> u32 {
+    msn.wrapping_add(1) & 0x00ff_ffff
+}
+
+/// Completes a receive request.
+fn deliver(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    slot: RecvSlot,
+    packet: &Packet<'_>,
+    opcode: WcOpcode,
+    byte_len: u32,
+) {
+    let imm = packet.imm_dt().map(crate::wire::ImmDt::data);
+    let invalidated = packet.ieth().map(crate::wire::Ieth::rkey);
+    let mut flags = WcFlags::empty();
+    flags.set(WcFlags::WITH_IMM, imm.is_some());
+    flags.set(WcFlags::WITH_INV, invalidated.is_some());
+    flags.set(WcFlags::GRH, shared.profile.grh_flag_on_connected);
+    let wc = Wc {
+        wr_id: qp.recv_wqe(shared, slot).wr_id,
+        status: WcStatus::Success,
+        opcode,
+        flags,
+        vendor_err: 0,
+        byte_len,
+        imm_data: imm.unwrap_or(0),
+        invalidated_rkey: invalidated.unwrap_or(Key(0)),
+        qp_num: qp.num,
+        src_qp: QpNum::new(0),
+        pkey_index: 0,
+    };
+    qp.release_recv(shared, slot);
+    shared.count(Counter::RdmaReceives);
+    let entry = CqEntry { wc, slot: Slot::Receive };
+    shared.complete(qp.init.recv_cq, entry, packet.bth.solicited());
+}
+
+fn write<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    memory: &M,
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+) -> Result<(), Fault> {
+    // A receive is needed for the immediate before anything is placed, so that the packet can
+    // come again.
+    if packet.imm_dt().is_some() && qp.responder.spare.is_none() && qp.peek_recv(shared).is_none() {
+        return Err(Fault::NotReady);
+    }
+    judge_length(facts, packet, qp.attr.path_mtu)?;
+    let (key, addr, left, length) = match (qp.responder.message, packet.reth()) {
+        (Message::Write { key, addr, left, length }, None) => (key, addr, left, length),
+        (_, Some(reth)) => (reth.rkey(), reth.va(), reth.len(), reth.len()),
+        (_, None) => return Err(Fault::OpcodeSequence),
+    };
+    let here = u32::try_from(packet.payload.len()).map_err(|_| Fault::BadLength)?;
+    // Last and Only bring exactly the rest, First and Middle less than that.
+    if length > MESSAGE_MAX || if facts.place.ends() { here != left } else { here >= left } {
+        return Err(Fault::BadLength);
+    }
+    if packet.reth().is_some() && length != 0 {
+        remote_grant(qp, shared, key, addr, u64::from(length), Access::REMOTE_WRITE)?;
+    }
+    if here != 0 {
+        let grant = remote_grant(qp, shared, key, addr, u64::from(here), Access::REMOTE_WRITE)?;
+        memory.write(grant.memory, grant.offset, packet.payload)?;
+    }
+    if !facts.place.ends() {
+        let addr = addr.wrapping_add(u64::from(here));
+        qp.responder.message = Message::Write { key, addr, left: left - here, length };
+        return Ok(());
+    }
+    qp.responder.message = Message::Idle;
+    qp.responder.msn = next_msn(qp.responder.msn);
+    if packet.imm_dt().is_some() {
+        let slot = take_recv(qp, shared)?;
+        deliver(qp, shared, slot, packet, WcOpcode::RecvRdmaWithImm, length);
+    }
+    Ok(())
+}
+
+fn read(
+    qp: &mut Qp,
+    shared: &Shared,
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+) -> Result<u32, Fault> {
+    if !qp.responder.responses.admits_read() {
+        return Err(Fault::TooManyReads);
+    }
+    judge_length(facts, packet, qp.attr.path_mtu)?;
+    let Some(reth) = packet.reth() else { return Err(Fault::BadLength) };
+    let (key, addr, length) = (reth.rkey(), reth.va(), reth.len());
+    if length > MESSAGE_MAX {
+        return Err(Fault::BadLength);
+    }
+    if length != 0 {
+        remote_grant(qp, shared, key, addr, u64::from(length), Access::REMOTE_READ)?;
+    }
+    let psn = qp.responder.expected;
+    let psns = length.div_ceil(qp.attr.path_mtu.bytes()).max(1);
+    qp.responder.msn = next_msn(qp.responder.msn);
+    let msn = qp.responder.msn;
+    qp.responder.replays.keep(Replay::Read { psn, psns, key, addr, length, msn });
+    let rest = ReadRest { psn, key, addr, left: length, msn, begun: false };
+    qp.responder.responses.push(Response::Read(rest));
+    Ok(psns)
+}
+
+fn atomic<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &Shared,
+    memory: &M,
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+) -> Result<(), Fault> {
+    if !qp.responder.responses.admits_read() {
+        return Err(Fault::TooManyReads);
+    }
+    judge_length(facts, packet, qp.attr.path_mtu)?;
+    let Some(eth) = packet.atomic_eth() else { return Err(Fault::BadLength) };
+    if !eth.va().is_multiple_of(8) {
+        return Err(Fault::Misaligned);
+    }
+    let grant = remote_grant(qp, shared, eth.rkey(), eth.va(), 8, Access::REMOTE_ATOMIC)?;
+    let original = if facts.operation == Operation::CompareSwap {
+        memory.compare_swap(grant.memory, grant.offset, eth.compare(), eth.swap_or_add())?
+    } else {
+        memory.fetch_add(grant.memory, grant.offset, eth.swap_or_add())?
+    };
+    qp.responder.msn = next_msn(qp.responder.msn);
+    let (psn, msn) = (qp.responder.expected, qp.responder.msn);
+    qp.responder.replays.keep(Replay::Atomic { psn, original, msn });
+    qp.responder.responses.push(Response::Atomic { psn, original, msn });
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What can be wrong with a request, and what follows: the NAK, the receive completion, the event.
+
+use crate::counters::Counter;
+use crate::memory::MemoryFault;
+use crate::profile::Profile;
+use crate::protection::AccessFault;
+use crate::qp::failure::Failure;
+use crate::verbs::{AsyncEvent, QpNum, WcStatus};
+use crate::wire::NakCode;
+
+/// Why a request cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Its opcode does not fit what came before.
+    OpcodeSequence,
+    /// The device does not do this.
+    UnsupportedOpcode,
+    /// The queue pair does not let peers do this.
+    NotPermitted,
+    /// More READs and atomics are open than the queue pair allows.
+    TooManyReads,
+    /// The payload or the length in the header is wrong.
+    BadLength,
+    /// An atomic's address is not a multiple of 8.
+    Misaligned,
+    /// The message is longer than the receive request.
+    ReceiveTooSmall,
+    /// A key, range or right is wrong.
+    Access(AccessFault),
+    /// The memory behind a region is gone.
+    Memory,
+    /// The receive request's own memory cannot be used.
+    Local(Failure),
+    /// No receive request is posted.
+    NotReady,
+}
+
+impl Fault {
+    /// The NAK that a peer gets; none where it may try again (an RNR NAK is sent then).
+    pub(super) fn nak(self, profile: &Profile) -> Option<NakCode> {
+        match self {
+            Self::OpcodeSequence
+            | Self::UnsupportedOpcode
+            | Self::NotPermitted
+            | Self::TooManyReads
+            | Self::BadLength
+            | Self::Misaligned => Some(NakCode::InvalidRequest),
+            Self::ReceiveTooSmall => match profile.receive_too_small.requester {
+                WcStatus::RemoteOperationError => Some(NakCode::RemoteOperational),
+                _ => Some(NakCode::InvalidRequest),
+            },
+            Self::Access(_) => Some(NakCode::RemoteAccess),
+            Self::Memory | Self::Local(_) => Some(NakCode::RemoteOperational),
+            Self::NotReady => None,
+        }
+    }
+
+    /// How the receive request that was being filled ends, where it is itself at fault; in all
+    /// other cases it is flushed.
+    pub(super) fn receive_failure(self, profile: &Profile) -> Option<Failure> {
+        match self {
+            Self::ReceiveTooSmall => Some(profile.receive_too_small.responder.into()),
+            Self::Local(why) => Some(why),
+            Self::OpcodeSequence
+            | Self::UnsupportedOpcode
+            | Self::NotPermitted
+            | Self::TooManyReads
+            | Self::BadLength
+            | Self::Misaligned
+            | Self::Access(_)
+            | Self::Memory
+            | Self::NotReady => None,
+        }
+    }
+
+    /// The event that tells the responder's program, where no completion does.
+    pub(super) fn event(self, qp: QpNum) -> Option<AsyncEvent> {
+        match self {
+            Self::OpcodeSequence
+            | Self::UnsupportedOpcode
+            | Self::NotPermitted
+            | Self::TooManyReads
+            | Self::BadLength
+            | Self::Misaligned
+            | Self::ReceiveTooSmall => Some(AsyncEvent::QpRequestError(qp)),
+            Self::Access(_) => Some(AsyncEvent::QpAccessError(qp)),
+            Self::Memory | Self::Local(_) => Some(AsyncEvent::QpFatal(qp)),
+            Self::NotReady => None,
+        }
+    }
+
+    pub(super) fn counter(self) -> Counter {
+        match self {
+            Self::OpcodeSequence
+            | Self::UnsupportedOpcode
+            | Self::NotPermitted
+            | Self::TooManyReads
+            | Self::BadLength
+            | Self::Misaligned => Counter::ResponderRemoteInvalidRequest,
+            Self::ReceiveTooSmall => Counter::ResponderLocalLength,
+            Self::Access(_) => Counter::ResponderRemoteAccess,
+            Self::Memory | Self::Local(_) => Counter::ResponderRemoteOperation,
+            Self::NotReady => Counter::SentRnrNak,
+        }
+    }
+
+    /// What is counted when an unreliable service drops the message instead.
+    pub(super) fn dropped_counter(self) -> Counter {
+        match self {
+            Self::OpcodeSequence => Counter::DropOpcodeSequence,
+            Self::NotReady => Counter::DropNoReceive,
+            Self::ReceiveTooSmall | Self::BadLength => Counter::DropTooLong,
+            Self::UnsupportedOpcode
+            | Self::NotPermitted
+            | Self::TooManyReads
+            | Self::Misaligned
+            | Self::Access(_)
+            | Self::Memory
+            | Self::Local(_) => Counter::DropRefused,
+        }
+    }
+}
+
+impl From<AccessFault> for Fault {
+    fn from(fault: AccessFault) -> Self {
+        Self::Access(fault)
+    }
+}
+
+impl From<MemoryFault> for Fault {
+    fn from(_: MemoryFault) -> Self {
+        Self::Memory
+    }
+}

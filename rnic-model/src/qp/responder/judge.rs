@@ -1,0 +1,110 @@
+//! Judgements about a request packet. They look and decide; nothing changes.
+
+use crate::verbs::{Access, Mtu, Psn};
+use crate::wire::{OpcodeFacts, Operation, Packet, Place};
+
+use super::{Fault, Message};
+
+/// Where a sequence number lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PsnVerdict {
+    /// It is the next.
+    Expected,
+    /// It was received before.
+    Duplicate,
+    /// Others are missing before it.
+    Gap,
+}
+
+pub(super) fn judge_psn(expected: Psn, got: Psn) -> PsnVerdict {
+    match got.distance_from(expected) {
+        0 => PsnVerdict::Expected,
+        1.. => PsnVerdict::Gap,
+        _ => PsnVerdict::Duplicate,
+    }
+}
+
+/// Whether a packet of this place and operation may come now (IBA 9.7.4.1.2). One rule for SEND
+/// and WRITE, RC and UC.
+pub(super) fn judge_sequence(message: &Message, facts: &OpcodeFacts) -> Result<(), Fault> {
+    let fits = match message {
+        Message::Idle | Message::Skip => facts.place.begins(),
+        Message::Send { .. } => !facts.place.begins() && facts.operation == Operation::Send,
+        Message::Write { .. } => !facts.place.begins() && facts.operation == Operation::Write,
+    };
+    if fits { Ok(()) } else { Err(Fault::OpcodeSequence) }
+}
+
+/// Whether the queue pair lets peers do this at all.
+pub(super) fn judge_permission(operation: Operation, access: Access) -> Result<(), Fault> {
+    let needs = match operation {
+        Operation::Send => Access::empty(),
+        Operation::Write => Access::REMOTE_WRITE,
+        Operation::ReadRequest => Access::REMOTE_READ,
+        Operation::CompareSwap | Operation::FetchAdd => Access::REMOTE_ATOMIC,
+        _ => return Err(Fault::UnsupportedOpcode),
+    };
+    if access.contains(needs) { Ok(()) } else { Err(Fault::NotPermitted) }
+}
+
+/// Whether the payload is as long as its place in the message demands (IBA 9.7.4.1.6).
+pub(super) fn judge_length(
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+    mtu: Mtu,
+) -> Result<(), Fault> {
+    let (len, mtu) = (packet.payload.len(), mtu.bytes() as usize);
+    let fits = match (facts.payload, facts.place) {
+        (false, _) => len == 0 && packet.bth.pad() == 0,
+        (true, Place::First | Place::Middle) => len == mtu && packet.bth.pad() == 0,
+        (true, Place::Last) => (1..=mtu).contains(&len),
+        (true, Place::Only) => len <= mtu,
+    };
+    if fits { Ok(()) } else { Err(Fault::BadLength) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::RecvQueue;
+    use crate::verbs::{Key, RecvWr};
+    use crate::wire::{Opcode, Service};
+
+    #[test]
+    fn every_opcode_after_every_message_state() {
+        let mut queue = RecvQueue::new(1, 0);
+        queue.post(&RecvWr { wr_id: 0, sges: &[] });
+        let slot = queue.take().unwrap();
+        let write = Message::Write { key: Key(0), addr: 0, left: 1, length: 2 };
+        for message in [Message::Idle, Message::Send { slot, received: 0 }, write] {
+            for code in 0..=255 {
+                let Some(facts) = Opcode(code).facts() else { continue };
+                if !matches!(facts.service, Service::Rc | Service::Uc) {
+                    continue;
+                }
+                let starts = facts.name.ends_with("FIRST") || facts.name.contains("ONLY");
+                let continues = facts.name.contains("MIDDLE") || facts.name.contains("LAST");
+                let expected = match message {
+                    Message::Idle => starts || !continues,
+                    Message::Send { .. } => continues && facts.name.starts_with("SEND"),
+                    Message::Write { .. } => continues && facts.name.contains("WRITE"),
+                    Message::Skip => unreachable!(),
+                };
+                let verdict = judge_sequence(&message, facts);
+                assert_eq!(verdict.is_ok(), expected, "{} after {message:?}", facts.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_circle_is_split_in_half() {
+        for expected in [0, 1, 0x7f_ffff, 0x80_0000, 0xff_ffff].map(Psn::new) {
+            assert_eq!(judge_psn(expected, expected), PsnVerdict::Expected);
+            for step in [1, 2, 0x7f_ffff] {
+                assert_eq!(judge_psn(expected, expected.plus(step)), PsnVerdict::Gap);
+                assert_eq!(judge_psn(expected, expected.minus(step)), PsnVerdict::Duplicate);
+            }
+            assert_eq!(judge_psn(expected, expected.plus(0x80_0000)), PsnVerdict::Duplicate);
+        }
+    }
+}

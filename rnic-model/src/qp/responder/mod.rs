@@ -1,0 +1,277 @@
+//! The responder: judges request packets of RC and UC, carries them out, and owes answers.
+//!
+//! [`on_request`] is the one function that branches and changes state. The order in which it asks
+//! is itself a rule (IBA 9.6.1): sequence number, place in the message, opcode allowed, resources,
+//! length, key and range; then it executes and acknowledges.
+
+mod duplicate;
+mod execute;
+mod fault;
+mod judge;
+mod responses;
+
+use crate::Instant;
+use crate::counters::Counter;
+use crate::device::Shared;
+use crate::memory::Memory;
+use crate::queue::RecvSlot;
+use crate::verbs::{AsyncEvent, Key, Psn, QpState, QpType};
+use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome};
+
+use super::failure::Failure;
+use super::flush;
+use super::pair::Qp;
+pub(crate) use execute::MESSAGE_MAX;
+pub(crate) use fault::Fault;
+use judge::{PsnVerdict, judge_psn, judge_sequence};
+use responses::{Replays, Response, ResponseQueue};
+pub(crate) use responses::{answered, next_frame, notified, read_payload, refused};
+
+/// The message that is being received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// None: a First or an Only is due.
+    Idle,
+    /// A SEND, into this receive request.
+    Send { slot: RecvSlot, received: u64 },
+    /// A WRITE: where the next byte goes, and how many are still to come.
+    Write { key: Key, addr: u64, left: u32, length: u32 },
+    /// The rest of it is dropped (UC).
+    Skip,
+}
+
+/// State of the receiving half.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    expected: Psn,
+    /// Messages completed, modulo 2^24.
+    msn: u32,
+    message: Message,
+    /// A receive request that a broken UC message gave back; the next SEND takes it first.
+    spare: Option<RecvSlot>,
+    /// A NAK for the expected packet is out; until that packet comes all later ones are dropped.
+    nak_sent: bool,
+    established: bool,
+    cnp_due: bool,
+    cnp_not_before: Instant,
+    responses: ResponseQueue,
+    replays: Replays,
+}
+
+/// The shortest time between two congestion notifications of one queue pair.
+const CNP_INTERVAL_NS: u64 = 50_000;
+
+impl Responder {
+    pub(crate) fn new() -> Self {
+        Self {
+            expected: Psn::new(0),
+            msn: 0,
+            message: Message::Idle,
+            spare: None,
+            nak_sent: false,
+            established: false,
+            cnp_due: false,
+            cnp_not_before: Instant::ZERO,
+            responses: ResponseQueue::default(),
+            replays: Replays::default(),
+        }
+    }
+
+    /// Sets the first sequence number and the read depth (the move to RTR).
+    pub(crate) fn start(&mut self, psn: Psn, depth: u8) {
+        *self = Self::new();
+        self.expected = psn;
+        self.set_depth(depth);
+    }
+
+    /// Changes how many READs and atomics may be open. What is open stays.
+    pub(crate) fn set_depth(&mut self, depth: u8) {
+        self.responses.resize(usize::from(depth));
+        self.replays.resize(usize::from(depth));
+    }
+
+    /// Drops everything but a NAK that is still to be sent. Returns the receive request that was
+    /// being filled.
+    pub(crate) fn abandon(&mut self) -> Option<RecvSlot> {
+        let spare = self.spare.take();
+        self.responses.keep_naks();
+        self.replays.clear();
+        self.cnp_due = false;
+        match core::mem::replace(&mut self.message, Message::Idle) {
+            Message::Send { slot, .. } => Some(slot),
+            Message::Idle | Message::Write { .. } | Message::Skip => spare,
+        }
+    }
+
+    /// Whether there is something to send.
+    pub(crate) fn owes(&self) -> bool {
+        self.cnp_due || !self.responses.is_empty()
+    }
+
+    /// The next sequence number expected.
+    pub(crate) fn expected(&self) -> Psn {
+        self.expected
+    }
+
+    fn acknowledge(&mut self) {
+        let psn = self.expected.minus(1);
+        self.responses.push(Response::Acknowledge { psn, msn: self.msn, syndrome: Syndrome::ACK });
+    }
+
+    fn refuse(&mut self, syndrome: Syndrome) {
+        self.nak_sent = true;
+        let (psn, msn) = (self.expected, self.msn);
+        self.responses.push(Response::Acknowledge { psn, msn, syndrome });
+    }
+}
+
+/// A request packet of RC or UC arrived for a queue pair that may receive.
+pub(crate) fn on_request<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    memory: &M,
+    facts: &'static OpcodeFacts,
+    packet: &Packet<'_>,
+) {
+    if qp.state() == QpState::Rtr && !qp.responder.established {
+        qp.responder.established = true;
+        shared.raise(AsyncEvent::CommunicationEstablished(qp.num));
+    }
+    if qp.is(QpType::Rc) {
+        on_reliable(qp, shared, memory, facts, packet);
+    } else {
+        on_unreliable(qp, shared, memory, facts, packet);
+    }
+}
+
+fn on_reliable<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    memory: &M,
+    facts: &'static OpcodeFacts,
+    packet: &Packet<'_>,
+) {
+    match judge_psn(qp.responder.expected, packet.bth.psn()) {
+        PsnVerdict::Expected => {}
+        PsnVerdict::Duplicate => return duplicate::on_duplicate(qp, shared, facts, packet),
+        PsnVerdict::Gap if qp.responder.nak_sent => return shared.count(Counter::DropPsnGap),
+        PsnVerdict::Gap => {
+            shared.count(Counter::OutOfSequenceRequest);
+            return qp.responder.refuse(Syndrome::Nak(NakCode::PsnSequence));
+        }
+    }
+    let verdict = judge_sequence(&qp.responder.message, facts)
+        .and_then(|()| execute::execute(qp, shared, memory, facts, packet));
+    match verdict {
+        Ok(psns) => {
+            qp.responder.nak_sent = false;
+            qp.responder.expected = qp.responder.expected.plus(psns);
+            if packet.bth.ack_req() && matches!(facts.operation, Operation::Send | Operation::Write)
+            {
+                qp.responder.acknowledge();
+            }
+        }
+        Err(fault) => fail(qp, shared, fault),
+    }
+}
+
+/// A request of RC cannot be carried out: the peer is told, and unless it may try again both
+/// ends go to error (IBA 9.9.3).
+fn fail(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
+    if shared.profile.responder_errors_counted || fault == Fault::NotReady {
+        shared.count(fault.counter());
+    }
+    if let Fault::NotReady = fault {
+        let timer = qp.attr.min_rnr_timer;
+        return qp.responder.refuse(Syndrome::RnrNak { timer });
+    }
+    if let Some(code) = fault.nak(&shared.profile) {
+        qp.responder.refuse(Syndrome::Nak(code));
+    }
+    let reported = match (qp.responder.message, fault.receive_failure(&shared.profile)) {
+        (Message::Send { slot, .. }, Some(why)) => {
+            qp.responder.message = Message::Idle;
+            flush::fail_recv(qp, shared, slot, why);
+            true
+        }
+        _ => false,
+    };
+    if !reported
+        && let Some(event) = fault.event(qp.num)
+        && (shared.profile.access_error_event || !matches!(event, AsyncEvent::QpAccessError(_)))
+    {
+        shared.raise(event);
+    }
+    flush::to_error(qp, shared);
+}
+
+fn on_unreliable<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    memory: &M,
+    facts: &'static OpcodeFacts,
+    packet: &Packet<'_>,
+) {
+    let psn = packet.bth.psn();
+    if psn != qp.responder.expected {
+        // A packet is missing: the message it belonged to is lost, the next one may be whole.
+        shared.count(Counter::OutOfSequenceRequest);
+        give_up_message(qp, Message::Skip);
+    }
+    qp.responder.expected = psn.plus(1);
+    if facts.place.begins() {
+        give_up_message(qp, Message::Idle);
+    }
+    if qp.responder.message == Message::Skip {
+        return shared.count(Counter::DropPsnGap);
+    }
+    let verdict = judge_sequence(&qp.responder.message, facts)
+        .and_then(|()| execute::execute(qp, shared, memory, facts, packet));
+    let Err(fault) = verdict else { return };
+    shared.count(fault.dropped_counter());
+    match (fault, qp.responder.message) {
+        // The program's own buffer is at fault: its receive fails, and the queue pair with it.
+        (Fault::Local(why), Message::Send { slot, .. }) => {
+            qp.responder.message = Message::Idle;
+            flush::fail_recv(qp, shared, slot, why);
+            flush::to_error(qp, shared);
+        }
+        _ => give_up_message(qp, Message::Skip),
+    }
+}
+
+/// Drops what was received of a UC message; its receive request serves the next one.
+fn give_up_message(qp: &mut Qp, next: Message) {
+    if let Message::Send { slot, .. } = qp.responder.message {
+        qp.responder.spare = Some(slot);
+    }
+    qp.responder.message = next;
+}
+
+/// A packet of the peer has an opcode that nobody knows. In its turn it is refused as an invalid
+/// request; out of turn it is dropped.
+pub(crate) fn on_unknown_opcode(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    packet: &Packet<'_>,
+) -> Result<(), Counter> {
+    if !qp.is(QpType::Rc) || packet.bth.psn() != qp.responder.expected {
+        return Err(Counter::DropUnknownOpcode);
+    }
+    fail(qp, shared, Fault::UnsupportedOpcode);
+    Ok(())
+}
+
+/// A packet carried the mark "congestion experienced": the peer is told, not too often.
+pub(crate) fn on_congestion(qp: &mut Qp, now: Instant) {
+    if now >= qp.responder.cnp_not_before {
+        qp.responder.cnp_not_before = now.plus_ns(CNP_INTERVAL_NS);
+        qp.responder.cnp_due = true;
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(why: Failure) -> Self {
+        Self::Local(why)
+    }
+}

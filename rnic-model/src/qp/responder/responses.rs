@@ -1,0 +1,287 @@
+//! What the responder owes: answers in the order of the requests, and what it keeps to answer
+//! once more.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::counters::Counter;
+use crate::device::{FrameOut, Origin, Payload, Shared};
+use crate::memory::Memory;
+use crate::qp::headers::{Kind, bth, place};
+use crate::qp::pair::Qp;
+use crate::verbs::{Access, Key, Psn};
+use crate::wire::{
+    Aeth, AtomicAckEth, Bth, HeaderBuf, Opcode, Operation, Place, Service, Syndrome,
+};
+
+use super::execute::remote_grant;
+use super::{Fault, fail};
+
+/// An answer that is still to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Response {
+    /// A positive or negative acknowledgement.
+    Acknowledge { psn: Psn, msn: u32, syndrome: Syndrome },
+    /// The rest of a READ.
+    Read(ReadRest),
+    /// What an atomic found.
+    Atomic { psn: Psn, original: u64, msn: u32 },
+}
+
+/// What is still to be sent of a READ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReadRest {
+    /// Sequence number of the next packet.
+    pub(super) psn: Psn,
+    pub(super) key: Key,
+    pub(super) addr: u64,
+    pub(super) left: u32,
+    pub(super) msn: u32,
+    /// The first packet has left.
+    pub(super) begun: bool,
+}
+
+impl ReadRest {
+    /// Whether both still have to send some same bytes of one READ.
+    fn overlaps(&self, other: &Self) -> bool {
+        let end = |rest: &Self| rest.addr.wrapping_add(u64::from(rest.left));
+        // They answer parts of one request exactly if address and number go in step.
+        self.key == other.key
+            && self.msn == other.msn
+            && (self.addr < end(other) && other.addr < end(self) || self.psn == other.psn)
+    }
+}
+
+impl Response {
+    fn is_ack(&self) -> bool {
+        matches!(self, Self::Acknowledge { syndrome: Syndrome::Ack { .. }, .. })
+    }
+
+    fn is_plain(&self) -> bool {
+        matches!(self, Self::Acknowledge { .. })
+    }
+}
+
+/// Answers in order. An acknowledgement says what all before it say, so it is merged with the one
+/// before, and needs no place before an answer that carries data; so `depth + 2` places suffice.
+#[derive(Debug, Default)]
+pub(super) struct ResponseQueue {
+    ring: Vec<Response>,
+    depth: usize,
+}
+
+impl ResponseQueue {
+    pub(super) fn resize(&mut self, depth: usize) {
+        self.depth = depth;
+        self.ring.reserve_exact((depth + 2).saturating_sub(self.ring.len()));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Whether one more READ or atomic may be open.
+    pub(super) fn admits_read(&self) -> bool {
+        self.ring.iter().filter(|response| !response.is_plain()).count() < self.depth
+    }
+
+    /// Adds an answer behind all others.
+    pub(super) fn push(&mut self, response: Response) {
+        match self.ring.last_mut() {
+            // What follows acknowledges as much, so the earlier acknowledgement is not needed.
+            Some(last) if last.is_ack() => *last = response,
+            // Nothing more is owed to one who was refused and may send no more before he resumes.
+            Some(Response::Acknowledge { .. }) if response.is_ack() => {}
+            _ => self.ring.push(response),
+        }
+    }
+
+    /// Adds the answer to a repeated request, in the place of one that still waits and would say
+    /// the same. False when there is no room: the peer will ask again.
+    pub(super) fn repeat(&mut self, response: Response) -> bool {
+        let same = |waiting: &Response| match (*waiting, response) {
+            (Response::Read(waiting), Response::Read(again)) => waiting.overlaps(&again),
+            (Response::Atomic { psn, .. }, Response::Atomic { psn: again, .. }) => psn == again,
+            _ => false,
+        };
+        if let Some(waiting) = self.ring.iter_mut().find(|waiting| same(waiting)) {
+            *waiting = response;
+            return true;
+        }
+        if !self.admits_read() {
+            return false;
+        }
+        self.push(response);
+        true
+    }
+
+    pub(super) fn keep_naks(&mut self) {
+        self.ring.retain(|response| response.is_plain() && !response.is_ack());
+    }
+
+    fn front(&self) -> Option<&Response> {
+        self.ring.first()
+    }
+
+    fn pop(&mut self) {
+        if !self.ring.is_empty() {
+            self.ring.remove(0);
+        }
+    }
+}
+
+/// An answer that was given and may be asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replay {
+    Read { psn: Psn, psns: u32, key: Key, addr: u64, length: u32, msn: u32 },
+    Atomic { psn: Psn, original: u64, msn: u32 },
+}
+
+/// The last READs and atomics, as many as may be open at a time.
+#[derive(Debug, Default)]
+pub(super) struct Replays {
+    ring: Box<[Option<Replay>]>,
+    next: usize,
+}
+
+impl Replays {
+    pub(super) fn resize(&mut self, depth: usize) {
+        if self.ring.len() != depth {
+            self.ring = alloc::vec![None; depth].into();
+            self.next = 0;
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.ring.fill(None);
+    }
+
+    pub(super) fn keep(&mut self, replay: Replay) {
+        if let Some(place) = self.ring.get_mut(self.next) {
+            *place = Some(replay);
+        }
+        self.next = (self.next + 1) % self.ring.len().max(1);
+    }
+
+    /// The one that sequence number `psn` belongs to.
+    pub(super) fn find(&self, psn: Psn) -> Option<Replay> {
+        self.ring.iter().flatten().copied().find(|replay| match *replay {
+            Replay::Read { psn: first, psns, .. } => psn.offset_from(first) < psns,
+            Replay::Atomic { psn: first, .. } => psn == first,
+        })
+    }
+}
+
+/// The next answer, if one is owed.
+pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
+    if qp.responder.cnp_due {
+        return Some(congestion_notification(qp));
+    }
+    let response = qp.responder.responses.front()?;
+    Some(match *response {
+        Response::Acknowledge { psn, msn, syndrome } => {
+            let header =
+                header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
+            frame(qp, header, Payload::None, 0)
+        }
+        Response::Atomic { psn, original, msn } => {
+            let mut header = header(
+                qp,
+                Operation::AtomicAcknowledge,
+                Place::Only,
+                psn,
+                0,
+                Some((Syndrome::ACK, msn)),
+            );
+            header.push(&AtomicAckEth::new(original));
+            frame(qp, header, Payload::None, 0)
+        }
+        Response::Read(ReadRest { psn, key, addr, left, msn, begun, .. }) => {
+            let len = left.min(qp.attr.path_mtu.bytes());
+            let place = place(!begun, len == left);
+            let aeth = (place != Place::Middle).then_some((Syndrome::ACK, msn));
+            let header = header(qp, Operation::ReadResponse, place, psn, len, aeth);
+            let payload = if len == 0 { Payload::None } else { Payload::Region { key, addr } };
+            frame(qp, header, payload, len)
+        }
+    })
+}
+
+fn header(
+    qp: &Qp,
+    operation: Operation,
+    place: Place,
+    psn: Psn,
+    payload_len: u32,
+    aeth: Option<(Syndrome, u32)>,
+) -> HeaderBuf {
+    let kind = Kind::new(Service::Rc, operation, place);
+    let mut header = HeaderBuf::new();
+    header.push(&bth(kind, qp.attr.dest_qp, psn, payload_len));
+    if let Some((syndrome, msn)) = aeth {
+        header.push(&Aeth::new(syndrome, msn));
+    }
+    header
+}
+
+fn frame(qp: &Qp, header: HeaderBuf, payload: Payload, payload_len: u32) -> FrameOut {
+    FrameOut {
+        route: qp.route,
+        header,
+        payload,
+        payload_len,
+        owner: qp.index,
+        origin: Origin::Response,
+    }
+}
+
+fn congestion_notification(qp: &Qp) -> FrameOut {
+    let mut header = HeaderBuf::new();
+    header.push(&Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_becn(true));
+    header.push(&[0_u8; 16]);
+    FrameOut { origin: Origin::Cnp, ..frame(qp, header, Payload::None, 0) }
+}
+
+/// Copies what a READ response carries. The right to it is judged again as it leaves.
+pub(crate) fn read_payload<M: Memory + ?Sized>(
+    qp: &Qp,
+    shared: &Shared,
+    memory: &M,
+    key: Key,
+    addr: u64,
+    into: &mut [u8],
+) -> Result<(), Fault> {
+    let grant = remote_grant(qp, shared, key, addr, into.len() as u64, Access::REMOTE_READ)?;
+    Ok(memory.read(grant.memory, grant.offset, into)?)
+}
+
+/// The first answer has left.
+pub(crate) fn answered(qp: &mut Qp) {
+    let mtu = qp.attr.path_mtu.bytes();
+    let Some(first) = qp.responder.responses.ring.first_mut() else { return };
+    if let Response::Read(rest) = first
+        && rest.left > mtu
+    {
+        rest.psn = rest.psn.plus(1);
+        rest.addr = rest.addr.wrapping_add(u64::from(mtu));
+        rest.left -= mtu;
+        rest.begun = true;
+        return;
+    }
+    qp.responder.responses.pop();
+}
+
+/// The congestion notification has left.
+pub(crate) fn notified(qp: &mut Qp, shared: &mut Shared) {
+    qp.responder.cnp_due = false;
+    shared.count(Counter::CnpSent);
+}
+
+/// The bytes that a READ asks for can no longer be had: it is refused after all.
+pub(crate) fn refused(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
+    if let Some(Response::Read(ReadRest { psn, .. })) = qp.responder.responses.front().copied() {
+        qp.responder.responses.ring.clear();
+        qp.responder.expected = psn;
+    }
+    fail(qp, shared, fault);
+}

@@ -1,0 +1,260 @@
+//! The completion queue.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::verbs::{QpNum, Wc};
+
+/// What a program has asked to be woken for (`ibv_req_notify_cq(3)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notify {
+    /// Nothing.
+    Disarmed,
+    /// The next solicited or failed completion.
+    Solicited,
+    /// The next completion.
+    Any,
+}
+
+/// Which slot of a work queue becomes free when the completion is polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// All send slots up to and including this count.
+    Send(u32),
+    /// None: a receive slot is free as soon as its message is complete.
+    Receive,
+}
+
+/// A completion and what polling it frees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CqEntry {
+    pub(crate) wc: Wc,
+    pub(crate) slot: Slot,
+}
+
+/// What happened when a completion was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PushOutcome {
+    /// Queued; nobody waits.
+    Queued,
+    /// Queued, and the program asked to be woken for it.
+    Wakes,
+    /// There was no room: the queue is dead from now on.
+    Overrun,
+    /// It was dead before; the completion is lost.
+    Dead,
+}
+
+/// A ring of completions.
+#[derive(Debug)]
+pub(crate) struct CompletionQueue {
+    ring: Box<[Option<CqEntry>]>,
+    head: usize,
+    len: usize,
+    notify: Notify,
+    dead: bool,
+    /// Queue pairs that complete here; a queue in use cannot be destroyed.
+    pub(crate) users: u32,
+}
+
+impl CompletionQueue {
+    pub(crate) fn new(entries: u32) -> Self {
+        Self {
+            ring: ring(entries),
+            head: 0,
+            len: 0,
+            notify: Notify::Disarmed,
+            dead: false,
+            users: 0,
+        }
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.len()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead
+    }
+
+    /// Adds a completion. `solicited`: it wakes a program that waits for solicited ones only.
+    #[inline]
+    pub(crate) fn push(&mut self, entry: CqEntry, solicited: bool) -> PushOutcome {
+        if self.dead {
+            return PushOutcome::Dead;
+        }
+        if self.len == self.ring.len() {
+            self.dead = true;
+            return PushOutcome::Overrun;
+        }
+        let mut at = self.head + self.len;
+        if at >= self.ring.len() {
+            at -= self.ring.len();
+        }
+        if let Some(place) = self.ring.get_mut(at) {
+            *place = Some(entry);
+            self.len += 1;
+        }
+        match self.notify {
+            Notify::Any => {}
+            Notify::Solicited if solicited => {}
+            Notify::Solicited | Notify::Disarmed => return PushOutcome::Queued,
+        }
+        self.notify = Notify::Disarmed;
+        PushOutcome::Wakes
+    }
+
+    /// Takes the oldest completion.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<CqEntry> {
+        if self.len == 0 {
+            return None;
+        }
+        let entry = self.ring.get_mut(self.head)?.take();
+        self.head += 1;
+        if self.head == self.ring.len() {
+            self.head = 0;
+        }
+        self.len -= 1;
+        entry
+    }
+
+    /// Asks to be woken once. A request for any completion is not narrowed by a later one for
+    /// solicited ones.
+    pub(crate) fn arm(&mut self, solicited_only: bool) {
+        if !solicited_only {
+            self.notify = Notify::Any;
+        } else if self.notify == Notify::Disarmed {
+            self.notify = Notify::Solicited;
+        }
+    }
+
+    /// Gives the ring another size; false if what is queued would not fit.
+    pub(crate) fn resize(&mut self, entries: u32) -> bool {
+        if self.len > entries as usize {
+            return false;
+        }
+        let mut bigger = ring(entries);
+        let mut moved = 0;
+        while let (Some(entry), Some(place)) = (self.pop(), bigger.get_mut(moved)) {
+            *place = Some(entry);
+            moved += 1;
+        }
+        self.ring = bigger;
+        self.head = 0;
+        self.len = moved;
+        true
+    }
+
+    /// Removes the completions of a queue pair that is destroyed or reset.
+    pub(crate) fn purge(&mut self, qp: QpNum) {
+        for _ in 0..self.len {
+            let Some(entry) = self.pop() else { return };
+            if entry.wc.qp_num != qp {
+                let at = (self.head + self.len) % self.ring.len();
+                if let Some(place) = self.ring.get_mut(at) {
+                    *place = Some(entry);
+                    self.len += 1;
+                }
+            }
+        }
+    }
+}
+
+fn ring(entries: u32) -> Box<[Option<CqEntry>]> {
+    let mut ring = Vec::new();
+    ring.resize_with(entries as usize, || None);
+    ring.into_boxed_slice()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::{Key, WcFlags, WcOpcode, WcStatus};
+
+    fn entry(wr_id: u64, qp: u32) -> CqEntry {
+        let wc = Wc {
+            wr_id,
+            status: WcStatus::Success,
+            opcode: WcOpcode::Send,
+            flags: WcFlags::empty(),
+            vendor_err: 0,
+            byte_len: 0,
+            imm_data: 0,
+            invalidated_rkey: Key(0),
+            qp_num: QpNum::new(qp),
+            src_qp: QpNum::new(0),
+            pkey_index: 0,
+        };
+        CqEntry { wc, slot: Slot::Receive }
+    }
+
+    fn drained(cq: &mut CompletionQueue) -> Vec<u64> {
+        core::iter::from_fn(|| cq.pop()).map(|e| e.wc.wr_id).collect()
+    }
+
+    #[test]
+    fn resize_keeps_all_and_refuses_what_would_lose() {
+        for start in 0..4_u64 {
+            let mut cq = CompletionQueue::new(4);
+            for n in 0..start {
+                cq.push(entry(100 + n, 1), false);
+                cq.pop();
+            }
+            for n in 0..3 {
+                cq.push(entry(n, 1), false);
+            }
+            assert!(!cq.resize(2), "three entries do not fit two places");
+            assert!(cq.resize(3));
+            assert_eq!(cq.capacity(), 3);
+            assert_eq!(drained(&mut cq), [0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn overrun_kills_the_queue_but_keeps_what_is_in_it() {
+        let mut cq = CompletionQueue::new(2);
+        assert_eq!(cq.push(entry(0, 1), false), PushOutcome::Queued);
+        assert_eq!(cq.push(entry(1, 1), false), PushOutcome::Queued);
+        assert_eq!(cq.push(entry(2, 1), false), PushOutcome::Overrun);
+        assert_eq!(cq.pop().map(|e| e.wc.wr_id), Some(0));
+        assert_eq!(cq.push(entry(3, 1), false), PushOutcome::Dead);
+        assert_eq!(drained(&mut cq), [1]);
+    }
+
+    #[test]
+    fn arming_wakes_once_for_what_was_asked() {
+        for (solicited_only, solicited, wakes) in
+            [(false, false, true), (false, true, true), (true, false, false), (true, true, true)]
+        {
+            let mut cq = CompletionQueue::new(8);
+            assert_eq!(cq.push(entry(0, 1), solicited), PushOutcome::Queued, "not armed");
+            cq.arm(solicited_only);
+            let expected = if wakes { PushOutcome::Wakes } else { PushOutcome::Queued };
+            assert_eq!(cq.push(entry(1, 1), solicited), expected);
+            if wakes {
+                assert_eq!(cq.push(entry(2, 1), solicited), PushOutcome::Queued, "only once");
+            }
+        }
+        let mut cq = CompletionQueue::new(8);
+        cq.arm(false);
+        cq.arm(true);
+        assert_eq!(cq.push(entry(0, 1), false), PushOutcome::Wakes, "not narrowed");
+    }
+
+    #[test]
+    fn purge_takes_one_queue_pair_and_keeps_the_order_of_the_others() {
+        let mut cq = CompletionQueue::new(5);
+        cq.push(entry(9, 1), false);
+        cq.pop();
+        for (n, qp) in [(0, 1), (1, 2), (2, 1), (3, 2), (4, 3)] {
+            cq.push(entry(n, qp), false);
+        }
+        cq.purge(QpNum::new(1));
+        assert_eq!(drained(&mut cq), [1, 3, 4]);
+    }
+}

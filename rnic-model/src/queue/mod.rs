@@ -1,0 +1,9 @@
+//! Work queues and completion queues: fixed-size records in rings that are allocated once.
+
+mod completion;
+mod receive;
+mod send;
+
+pub(crate) use completion::{CompletionQueue, CqEntry, Notify, PushOutcome, Slot};
+pub(crate) use receive::{RecvQueue, RecvSlot, RecvWqe};
+pub(crate) use send::{SendQueue, SendWqe};

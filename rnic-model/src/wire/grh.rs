@@ -1,0 +1,54 @@
+//! The 40 bytes in front of the data of a received datagram.
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Route;
+use super::icrc::low_16;
+use super::ip::{Ipv4Header, Ipv6Header, UdpHeader};
+use crate::verbs::Gid;
+
+/// Global routing header as a UD receive delivers it (annex A17; `ibv_create_ah_from_wc(3)`): the
+/// IPv6 header as on the wire, or 20 bytes without meaning and then the IPv4 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grh(pub [u8; Grh::LEN]);
+
+impl Grh {
+    /// Length in bytes.
+    pub const LEN: usize = 40;
+
+    /// Where the IPv4 header starts; what is in front of it is undefined (zero as made here).
+    pub const IPV4_OFFSET: usize = Self::LEN - size_of::<Ipv4Header>();
+
+    /// The header of a datagram that came along `route` with `udp_payload_len` bytes of packet and
+    /// ICRC. The IPv4 identification is unknown to a receiver and shown as 0.
+    #[must_use]
+    pub fn new(route: &Route, udp_payload_len: usize) -> Self {
+        let udp_len = low_16(udp_payload_len.wrapping_add(UdpHeader::LEN));
+        let mut bytes = [0; Self::LEN];
+        if route.is_v4() {
+            let header = Ipv4Header::new(route, 0, udp_len.wrapping_add(Ipv4Header::LEN));
+            bytes[Self::IPV4_OFFSET..].copy_from_slice(header.as_bytes());
+        } else {
+            bytes.copy_from_slice(Ipv6Header::new(route, udp_len).as_bytes());
+        }
+        Self(bytes)
+    }
+
+    /// The route that a received header tells of, without the source port, which it does not show
+    /// (0). `None` if it holds neither an IPv6 nor an IPv4 header.
+    ///
+    /// The bytes in front of an IPv4 header may look like anything, so that one is tried first, and
+    /// its checksum decides.
+    #[must_use]
+    pub fn parse(bytes: &[u8; Self::LEN]) -> Option<Route> {
+        let v4 = Ipv4Header::read_from_bytes(&bytes[Self::IPV4_OFFSET..]).ok()?;
+        if v4.version_ihl == Ipv4Header::VERSION_4_WITHOUT_OPTIONS
+            && v4.checksum.get() == v4.checksum(&[])
+        {
+            return Some(v4.route(0));
+        }
+        let v6 = Ipv6Header::read_from_bytes(bytes).ok()?;
+        let mapped = Gid(v6.src).as_v4().is_some() || Gid(v6.dst).as_v4().is_some();
+        (v6.version() == 6 && !mapped).then(|| v6.route(0))
+    }
+}

@@ -1,0 +1,180 @@
+//! A packet taken apart.
+
+use core::fmt;
+
+use zerocopy::FromBytes;
+
+use super::bth::Bth;
+use super::headers::{
+    Aeth, AtomicAckEth, AtomicEth, Deth, ExtensionHeader, Feth, Ieth, ImmDt, Reth, XrcEth,
+};
+use super::{Opcode, OpcodeFacts};
+
+/// A packet from the base transport header to the end of the pad, ICRC excluded.
+///
+/// That it parses says only that the headers are complete and the lengths add up. Whether opcode,
+/// version, keys and payload length are acceptable is for the receiver to judge.
+#[derive(Clone, Copy)]
+pub struct Packet<'a> {
+    /// What the packet is.
+    pub opcode: Opcode,
+    /// What the opcode implies; `None` if it is unknown, and then everything behind the base
+    /// transport header counts as payload.
+    pub facts: Option<&'static OpcodeFacts>,
+    /// Base transport header.
+    pub bth: Bth,
+    /// What follows the headers, without the pad. It need not be empty for opcodes that carry no
+    /// message data (a CNP has 16 reserved bytes; a peer may send anything).
+    pub payload: &'a [u8],
+    bytes: &'a [u8],
+}
+
+/// Why bytes are not a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ParseError {
+    /// Shorter than a base transport header.
+    TooShortForBth,
+    /// Not a multiple of 4 bytes.
+    Misaligned,
+    /// Shorter than the headers that the opcode demands.
+    TooShortForHeaders,
+    /// The pad count exceeds the bytes behind the headers.
+    PadTooLong,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooShortForBth => "shorter than a base transport header",
+            Self::Misaligned => "length is not a multiple of 4",
+            Self::TooShortForHeaders => "shorter than the headers of its opcode",
+            Self::PadTooLong => "pad count exceeds what follows the headers",
+        })
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+impl<'a> Packet<'a> {
+    /// Takes apart the bytes from the base transport header to the end of the pad.
+    ///
+    /// # Errors
+    /// See [`ParseError`]; checked in the order of its variants.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let (bth, behind_bth) =
+            Bth::read_from_prefix(bytes).map_err(|_| ParseError::TooShortForBth)?;
+        if !bytes.len().is_multiple_of(4) {
+            return Err(ParseError::Misaligned);
+        }
+        let opcode = bth.opcode();
+        let facts = opcode.facts();
+        let behind_headers = match facts {
+            Some(facts) => bytes.get(facts.header_len()..).ok_or(ParseError::TooShortForHeaders)?,
+            None => behind_bth,
+        };
+        let payload_len =
+            behind_headers.len().checked_sub(bth.pad()).ok_or(ParseError::PadTooLong)?;
+        let payload = &behind_headers[..payload_len];
+        Ok(Self { opcode, facts, bth, payload, bytes })
+    }
+
+    /// All bytes, as given to [`Packet::parse`].
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// RDMA extended transport header, if the opcode has one.
+    #[must_use]
+    #[inline]
+    pub fn reth(&self) -> Option<&'a Reth> {
+        self.extension()
+    }
+
+    /// ACK extended transport header, if the opcode has one.
+    #[must_use]
+    #[inline]
+    pub fn aeth(&self) -> Option<&'a Aeth> {
+        self.extension()
+    }
+
+    /// Atomic extended transport header, if the opcode has one.
+    #[must_use]
+    #[inline]
+    pub fn atomic_eth(&self) -> Option<&'a AtomicEth> {
+        self.extension()
+    }
+
+    /// Atomic ACK extended transport header, if the opcode has one.
+    #[must_use]
+    #[inline]
+    pub fn atomic_ack_eth(&self) -> Option<&'a AtomicAckEth> {
+        self.extension()
+    }
+
+    /// Immediate data, if the opcode has it.
+    #[must_use]
+    #[inline]
+    pub fn imm_dt(&self) -> Option<&'a ImmDt> {
+        self.extension()
+    }
+
+    /// Invalidate extended transport header, if the opcode has one.
+    #[must_use]
+    #[inline]
+    pub fn ieth(&self) -> Option<&'a Ieth> {
+        self.extension()
+    }
+
+    /// Datagram extended transport header, if the opcode has one.
+    #[must_use]
+    #[inline]
+    pub fn deth(&self) -> Option<&'a Deth> {
+        self.extension()
+    }
+
+    /// XRC extended transport header, if the opcode has one.
+    #[must_use]
+    #[inline]
+    pub fn xrc_eth(&self) -> Option<&'a XrcEth> {
+        self.extension()
+    }
+
+    /// FLUSH extended transport header, if the opcode has one.
+    #[must_use]
+    #[inline]
+    pub fn feth(&self) -> Option<&'a Feth> {
+        self.extension()
+    }
+
+    #[inline]
+    fn extension<H: ExtensionHeader>(&self) -> Option<&'a H> {
+        let start = self.facts?.offset_of::<H>()?;
+        let (header, _) = H::ref_from_prefix(self.bytes.get(start..)?).ok()?;
+        Some(header)
+    }
+}
+
+impl fmt::Debug for Packet<'_> {
+    /// The headers that are there, and how long the payload is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Packet");
+        shown.field("bth", &self.bth);
+        let extensions: [Option<&dyn fmt::Debug>; 9] = [
+            self.deth().map(|h| h as _),
+            self.xrc_eth().map(|h| h as _),
+            self.feth().map(|h| h as _),
+            self.reth().map(|h| h as _),
+            self.atomic_eth().map(|h| h as _),
+            self.aeth().map(|h| h as _),
+            self.atomic_ack_eth().map(|h| h as _),
+            self.imm_dt().map(|h| h as _),
+            self.ieth().map(|h| h as _),
+        ];
+        for header in extensions.into_iter().flatten() {
+            shown.field("extension", header);
+        }
+        shown.field("payload_len", &self.payload.len()).finish()
+    }
+}

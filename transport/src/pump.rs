@@ -1,0 +1,59 @@
+//! Moves frames between a device and its link. Drivers differ in who calls this, and in what
+//! "now" and "wait" mean.
+
+use std::io;
+
+use softrnic_model::{Device, Instant, Memory};
+
+use crate::{Link, Outgoing};
+
+/// Takes in what has arrived, lets time pass, sends what is due. Returns how many packets came in
+/// and went out: 0 means that there was nothing to do.
+///
+/// # Errors
+/// The link failed for good.
+pub fn pump<M: Memory + ?Sized>(
+    device: &mut Device,
+    link: &mut (dyn Link + '_),
+    memory: &M,
+    now: Instant,
+) -> io::Result<usize> {
+    let mut moved = link.receive(now, &mut |route, packet| {
+        device.on_frame(now, memory, route, packet);
+    })?;
+    if device.next_deadline().is_some_and(|deadline| deadline <= now) {
+        device.on_time(now);
+    }
+    moved += send(device, link, memory, now)?;
+    Ok(moved)
+}
+
+/// Sends what is due. Returns how many packets went out.
+///
+/// # Errors
+/// The link failed for good.
+pub fn send<M: Memory + ?Sized>(
+    device: &mut Device,
+    link: &mut (dyn Link + '_),
+    memory: &M,
+    now: Instant,
+) -> io::Result<usize> {
+    let mut sent = 0;
+    while link.ready() {
+        let Some(frame) = device.next_frame() else { break };
+        let outgoing = Outgoing { route: frame.route, len: frame.len(), damage: None };
+        link.transmit(now, outgoing, &mut |out| device.fill(now, memory, &frame, out))?;
+        sent += 1;
+    }
+    link.flush(now)?;
+    Ok(sent)
+}
+
+/// When the device or its link next has something to do by itself.
+#[must_use]
+pub fn next_deadline(device: &Device, link: &(dyn Link + '_)) -> Option<Instant> {
+    match (device.next_deadline(), link.next_deadline()) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,7 @@
+//! The simulated fabric: any number of hosts in one thread, under virtual time.
+
+mod fabric;
+mod memory;
+
+pub use fabric::{Fabric, FabricConfig, Fate, HostId, Weather};
+pub use memory::SimMemory;

@@ -1,0 +1,1 @@
+//! What only a second network stack shows.
