@@ -14,13 +14,13 @@ const SAMPLES: u32 = 15;
 const SAMPLE: Duration = Duration::from_millis(4);
 
 /// The best of some samples, in nanoseconds a call.
-fn time(mut call: impl FnMut()) -> f64 {
+fn time<R>(mut call: impl FnMut() -> R) -> f64 {
     let mut calls = 1_u32;
     let mut best = f64::MAX;
     for _ in 0..SAMPLES {
         let start = Instant::now();
         for _ in 0..calls {
-            call();
+            black_box(call());
         }
         let spent = start.elapsed();
         best = best.min(spent.as_secs_f64() * 1e9 / f64::from(calls));
@@ -41,14 +41,14 @@ fn table<M: Mover>(name: &str, private: &mut [u8], program: &mut [u8]) {
     for (what, skew) in [("aligned", 0), ("private side + 4", 4)] {
         print!("{name:10} {what:16}");
         for len in SIZES {
-            let write = time(|| drop(black_box(memory.write(id, 0, &private[skew..skew + len]))));
+            let write = time(|| memory.write(id, 0, &private[skew..skew + len]));
             let private = &mut private[skew..skew + len];
-            let read = time(|| drop(black_box(memory.read(id, 0, private))));
+            let read = time(|| memory.read(id, 0, private));
             print!(" {write:8.1} {read:8.1}");
         }
         println!();
     }
-    let add = time(|| drop(black_box(memory.fetch_add(id, 8, 1))));
+    let add = time(|| memory.fetch_add(id, 8, 1));
     println!("{name:10} fetch_add         {add:8.1}");
 }
 
@@ -73,6 +73,6 @@ fn main() {
     #[cfg(target_os = "linux")]
     table::<softrnic_verbs::host_memory::ProcessVm>("process_vm", private, program);
 
-    let judged = time(|| drop(black_box(probe(program.as_ptr(), program.len(), true))));
+    let judged = time(|| probe(program.as_ptr(), program.len(), true));
     println!("probe of a range  {judged:8.1}");
 }

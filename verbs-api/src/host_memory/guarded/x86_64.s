@@ -12,7 +12,9 @@
 
 # Pieces of the last rdx mod 64 bytes, largest first; `near` is aligned to the largest.
 .macro SOFTRNIC_TAIL
-12: test dl, 32
+12: test dl, 48
+    jz 14f
+    test dl, 32
     jz 13f
     movups xmm0, [rsi]
     movups xmm1, [rsi + 16]
@@ -32,7 +34,9 @@
     mov [rdi], rax
     add rsi, 8
     add rdi, 8
-15: test dl, 4
+15: test dl, 7
+    jz 18f
+    test dl, 4
     jz 16f
     mov eax, [rsi]
     mov [rdi], eax
