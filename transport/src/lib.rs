@@ -6,8 +6,9 @@ pub mod interfaces;
 pub mod link;
 pub mod pump;
 pub mod sim;
+pub mod tap;
 pub mod udp;
 
-pub use link::{Link, LinkCounters, Outgoing};
+pub use link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 pub use pump::pump;
 pub use udp::{UdpConfig, UdpLink};
