@@ -7,9 +7,10 @@ pub mod link;
 pub mod pump;
 pub mod set;
 pub mod sim;
+pub mod tap;
 pub mod udp;
 
-pub use link::{Link, LinkCounters, Outgoing};
+pub use link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 pub use pump::pump;
 pub use set::LinkSet;
 pub use udp::{UdpConfig, UdpLink};

@@ -7,6 +7,10 @@ use softrnic_model::Instant;
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
 
+/// The longest packet, from the BTH to the end of the pad, that links carry: the payload of the
+/// largest path MTU, 4,096 bytes, and more headers than any opcode has.
+pub const PACKET_LEN_MAX: usize = 4204;
+
 /// A frame that wants to leave.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
@@ -80,6 +84,41 @@ pub trait Link: Send {
 
     /// What it has counted so far.
     fn counters(&self) -> LinkCounters;
+}
+
+impl<L: Link + ?Sized> Link for Box<L> {
+    fn receive(
+        &mut self,
+        now: Instant,
+        deliver: &mut dyn FnMut(&Route, &[u8]),
+    ) -> io::Result<usize> {
+        (**self).receive(now, deliver)
+    }
+
+    fn ready(&self) -> bool {
+        (**self).ready()
+    }
+
+    fn transmit(
+        &mut self,
+        now: Instant,
+        frame: Outgoing,
+        fill: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> io::Result<()> {
+        (**self).transmit(now, frame, fill)
+    }
+
+    fn flush(&mut self, now: Instant) -> io::Result<()> {
+        (**self).flush(now)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        (**self).next_deadline()
+    }
+
+    fn counters(&self) -> LinkCounters {
+        (**self).counters()
+    }
 }
 
 /// What a link counts. All are numbers of frames unless the name says otherwise.

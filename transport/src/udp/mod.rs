@@ -47,10 +47,8 @@ pub(crate) use self::linux::interface_facts;
 use self::queue::{Destination, FRAME_MAX, Queue};
 use self::sockets::{Sockets, with_scope};
 use self::system::{Arrival, SEGMENTS_MAX, SendFault, System};
-use crate::link::{Link, LinkCounters, Outgoing};
+use crate::link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 
-/// The longest packet, from the base transport header to the end of the pad, that a UDP link takes.
-pub const PACKET_LEN_MAX: usize = FRAME_MAX - ICRC_LEN;
 const PACKET_LEN_MIN: usize = size_of::<Bth>();
 /// How long to wait when the kernel has no room for another send.
 const RETRY_NS: u64 = 50_000;

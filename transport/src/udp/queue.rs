@@ -4,11 +4,13 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use super::system::{Burst, DATAGRAM_MAX, SEGMENTS_MAX};
+use softrnic_model::wire::ICRC_LEN;
 
-/// The longest frame, ICRC included, that a link takes: 4,096 bytes of payload and more headers
-/// than any opcode has.
-pub(super) const FRAME_MAX: usize = 4208;
+use super::system::{Burst, DATAGRAM_MAX, SEGMENTS_MAX};
+use crate::link::PACKET_LEN_MAX;
+
+/// The longest frame, ICRC included.
+pub(super) const FRAME_MAX: usize = PACKET_LEN_MAX + ICRC_LEN;
 /// Frames that may wait.
 const FRAMES_MAX: usize = 4 * SEGMENTS_MAX;
 /// Bytes that may wait: two of the longest bursts.
