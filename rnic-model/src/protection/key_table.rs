@@ -68,14 +68,13 @@ impl KeyTable {
     }
 
     /// The object that `key` is the present key of.
+    #[inline]
     pub(super) fn find(&self, key: Key) -> Result<&Object, AccessFault> {
         let record = self.records.get(key.index() as usize).ok_or(AccessFault::UnknownKey)?;
         match record.object {
             Object::Free { .. } => Err(AccessFault::UnknownKey),
-            Object::Region(_) | Object::Window(_) if record.key != key => {
-                Err(AccessFault::StaleKey)
-            }
-            Object::Region(_) | Object::Window(_) => Ok(&record.object),
+            Object::Region(_) | Object::Window(_) if record.key == key => Ok(&record.object),
+            Object::Region(_) | Object::Window(_) => Err(AccessFault::StaleKey),
         }
     }
 
