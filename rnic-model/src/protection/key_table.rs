@@ -29,6 +29,7 @@ struct Record {
 }
 
 const _: () = assert!(size_of::<Record>() == 64, "one look-up touches one cache line");
+const _: () = assert!(size_of::<Turn>() == 40, "the rest of what `KeyPolicy::Random` says");
 
 impl Record {
     const FREE: Self = Self { key: Key(0), object: Object::Free { next: 0 } };

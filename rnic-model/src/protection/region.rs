@@ -16,8 +16,8 @@ pub struct RegionSpec {
     pub memory: MemoryId,
     /// Where it begins there, in bytes.
     pub memory_offset: u64,
-    /// The address by which the program and peers name its first byte; not looked at with
-    /// `ZERO_BASED`, which makes it 0.
+    /// The address by which the program and peers name its first byte; with `ZERO_BASED` that is 0,
+    /// and this is only kept.
     pub addr: u64,
     /// Bytes; 0 is allowed and gives access to none.
     pub length: u64,

@@ -6,6 +6,7 @@
 
 mod access_matrix;
 mod bind_matrix;
+mod extent;
 mod keys;
 mod reference;
 mod rights;

@@ -1,16 +1,15 @@
 //! What must happen: slow, from the rules, and without a line of the code under test. It never
-//! forgets an object; it keeps every byte of small regions in a map and reckons in 128 bits.
+//! forgets an object.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use softrnic_model::MemoryId;
 use softrnic_model::protection::{
     AccessFault, AccessRequest, BindError, BindRequest, Exposure, Grant, RegionSpec, Side,
 };
 use softrnic_model::verbs::{Access, Key, PdId, QpNum, WindowType};
 
-/// Above this, bytes are not listed one by one.
-const LISTED_BYTES_MAX: u64 = 512;
+use crate::extent::Extent;
+
 const EINVAL: i32 = 22;
 const EBUSY: i32 = 16;
 const ENOMEM: i32 = 12;
@@ -34,64 +33,6 @@ fn first(faults: &BTreeSet<AccessFault>) -> Option<AccessFault> {
 /// Every single right, so that sets are looked at bit by bit.
 fn has(rights: Access, right: Access) -> bool {
     rights.bits() & right.bits() == right.bits()
-}
-
-/// Addresses and where their bytes are.
-#[derive(Clone, Debug)]
-pub(crate) struct Extent {
-    start: i128,
-    length: i128,
-    memory: MemoryId,
-    offset: i128,
-    /// Each byte, if there are few.
-    listed: Option<BTreeMap<i128, i128>>,
-}
-
-impl Extent {
-    fn new(start: u64, length: u64, memory: MemoryId, offset: u64) -> Self {
-        let (start, offset) = (i128::from(start), i128::from(offset));
-        let listed = (length <= LISTED_BYTES_MAX)
-            .then(|| (0..i128::from(length)).map(|i| (start + i, offset + i)).collect());
-        Self { start, length: i128::from(length), memory, offset, listed }
-    }
-
-    fn end(&self) -> i128 {
-        self.start + self.length
-    }
-
-    /// A part, named by its own addresses or from `renamed` on.
-    fn part(&self, addr: u64, length: u64, renamed: Option<u64>) -> Option<Self> {
-        let at = i128::from(addr);
-        let first = self.locate(addr, length)?;
-        let start = renamed.map_or(at, i128::from);
-        let listed = self.listed.as_ref().map(|bytes| {
-            bytes
-                .iter()
-                .filter(|&(&byte, _)| at <= byte && byte < at + i128::from(length))
-                .map(|(&byte, &place)| (byte - at + start, place))
-                .collect()
-        });
-        let memory = self.memory;
-        Some(Self { start, length: i128::from(length), memory, offset: first, listed })
-    }
-
-    /// Where the first byte is, if all `length` are inside.
-    fn locate(&self, addr: u64, length: u64) -> Option<i128> {
-        let (at, count) = (i128::from(addr), i128::from(length));
-        let inside = self.start <= at && at + count <= self.end() && at + count <= 1 << 64;
-        if let Some(bytes) = &self.listed {
-            let all = if count == 0 {
-                self.start <= at && at <= self.end()
-            } else {
-                count <= self.length && (at..at + count).all(|byte| bytes.contains_key(&byte))
-            };
-            assert_eq!(all, inside, "the two ways to reckon agree");
-            if let (true, Some(place)) = (all, bytes.get(&at)) {
-                return Some(*place);
-            }
-        }
-        inside.then_some(self.offset + at - self.start)
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -152,6 +93,10 @@ impl Reference {
             .find(|(_, object)| object.key.index() == key.index())
             .ok_or(AccessFault::UnknownKey)?;
         if object.key == key { Ok(id) } else { Err(AccessFault::StaleKey) }
+    }
+
+    pub(crate) fn lives(&self, key: Key) -> bool {
+        self.find(key).is_ok()
     }
 
     fn find_region(&self, key: Key) -> Result<(usize, &RegionSpec, &Extent), AccessFault> {

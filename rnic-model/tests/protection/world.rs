@@ -159,7 +159,9 @@ impl World {
         }
         for &key in &self.keys {
             assert_eq!(self.device.query_region(key), self.reference.query(key));
-            for (side, needs) in USES {
+            // A dead key fails before anything else is looked at: one use of each side will do.
+            let uses = if self.reference.lives(key) { &USES[..] } else { &USES[1..3] };
+            for &(side, needs) in uses {
                 for (addr, length) in probes(&exposures, key) {
                     for pd in [PD, OTHER_PD] {
                         self.check(&AccessRequest { key, side, pd, addr, length, needs });
