@@ -116,6 +116,18 @@ impl<L: Link + ?Sized> Link for Box<L> {
         (**self).next_deadline()
     }
 
+    fn join(&mut self, group: Gid) -> io::Result<()> {
+        (**self).join(group)
+    }
+
+    fn leave(&mut self, group: Gid) {
+        (**self).leave(group);
+    }
+
+    fn sockets(&self, each: &mut dyn FnMut(&UdpSocket)) {
+        (**self).sockets(each);
+    }
+
     fn counters(&self) -> LinkCounters {
         (**self).counters()
     }

@@ -13,6 +13,7 @@ use softrnic_model::verbs::{
     PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendOp,
     SendWr, SrqAttributes, SrqId, VerbError, Wc, WindowType,
 };
+use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
 use softrnic_transport::{Link, LinkSet, UdpLink, interfaces};
 
 use super::config::{EmulatedConfig, OpenError};
@@ -122,9 +123,21 @@ impl Drop for EmulatedContext {
     }
 }
 
-fn tapped(config: &EmulatedConfig, link: Box<dyn Link>) -> Result<Box<dyn Link>, OpenError> {
-    if config.capture.is_some() || config.trace || config.faults.is_some() {
-        return Err(OpenError::Setting("taps are not there yet".into()));
+/// Wraps the link in what the configuration asks for: what is captured and traced is what was on
+/// the wire, so faults are nearest to the device.
+fn tapped(config: &EmulatedConfig, mut link: Box<dyn Link>) -> Result<Box<dyn Link>, OpenError> {
+    if let Some(path) = &config.capture {
+        let file = CaptureFile::create(path, std::time::SystemTime::now())
+            .map_err(|error| OpenError::Setting(error.to_string()))?;
+        link = Box::new(Capture::new(link, &file, &config.name));
+    }
+    if config.trace {
+        link = Box::new(Trace::new(link, std::io::stderr()));
+    }
+    if let Some(rules) = &config.faults {
+        let rules = FaultRules::parse(rules)
+            .map_err(|error| OpenError::Setting(format!("faults: {error}")))?;
+        link = Box::new(Faults::new(link, rules));
     }
     Ok(link)
 }
