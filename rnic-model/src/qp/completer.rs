@@ -115,10 +115,7 @@ fn advance(qp: &mut Qp, shared: &mut Shared, end: Psn) -> bool {
         }
         let count = requester.oldest;
         let wqe = requester.sq.wqe(count);
-        if matches!(
-            wqe.op,
-            SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
-        ) {
+        if wqe.op.is_answered_with_data() {
             return false;
         }
         let wqe_end = wqe.end_psn();

@@ -39,7 +39,8 @@ use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{Bth, ICRC_LEN, Route, split_icrc};
 use zerocopy::FromBytes;
 
-use self::checker::{Checker, Maker, Verdict};
+pub(crate) use self::checker::Maker;
+use self::checker::{Checker, Verdict};
 pub use self::config::{Offload, UdpConfig};
 pub use self::error::OpenError;
 #[cfg(target_os = "linux")]
