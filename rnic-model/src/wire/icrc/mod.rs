@@ -9,10 +9,14 @@
 //! identification of what it receives, so [`IcrcSeed::verify`] can solve for it: 16 of the 32 bits
 //! are spent on that, the other 16 still check.
 
+mod crc;
+#[cfg(test)]
+mod tests;
+
 use zerocopy::{FromBytes, IntoBytes};
 
+use self::crc::{FieldEffect, feed, feed_slowly, field_from_effect};
 use super::Route;
-use super::crc::{FieldEffect, feed, feed_slowly, field_from_effect};
 use super::ip::{Ipv4Header, Ipv6Header, UdpHeader};
 
 /// Length of the ICRC in bytes.
