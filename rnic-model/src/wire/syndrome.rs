@@ -1,6 +1,6 @@
 //! What an acknowledgement says, and the 5-bit time codes of the transport.
 
-/// The high byte of an [`Aeth`](super::Aeth) (IBA volume 1, section 9.7.5.1).
+/// The high byte of an [`Aeth`](super::Aeth) (IBA volume 1, section 9.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
     /// Done.
@@ -78,8 +78,8 @@ impl From<Syndrome> for u8 {
     }
 }
 
-/// Nanoseconds of an RNR timer code, of which the low 5 bits count (IBA volume 1, table of RNR NAK
-/// timer values).
+/// Nanoseconds of an RNR timer code, of which the low 5 bits count (`min_rnr_timer` in
+/// `ibv_modify_qp(3)`).
 #[must_use]
 pub const fn rnr_timer_ns(code: u8) -> u64 {
     RNR_TIMER_10_US[(code & 0x1f) as usize] as u64 * 10_000
@@ -92,7 +92,7 @@ const RNR_TIMER_10_US: [u32; 32] = [
 ];
 
 /// Nanoseconds of a local ACK timeout code, of which the low 5 bits count: 4.096 us times two to
-/// the power of the code. 0 means never (IBA volume 1, section 11.2.5.2; `ibv_modify_qp(3)`).
+/// the power of the code. 0 means never (`timeout` in `ibv_modify_qp(3)`).
 #[must_use]
 pub const fn ack_timeout_ns(code: u8) -> Option<u64> {
     match code & 0x1f {

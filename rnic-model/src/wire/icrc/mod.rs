@@ -265,7 +265,8 @@ impl IcrcDigest {
 pub enum IcrcVerdict {
     /// All 32 bits are right.
     Full,
-    /// Right if the IPv4 identification was this one: a check of 16 bits.
+    /// Right if the IPv4 identification was this one: a check of 16 bits. Of random damage one case
+    /// in 65,536 passes; a single flipped bit in the first 26,744 bytes of a packet never does.
     Solved(u16),
     /// Wrong.
     Bad,
