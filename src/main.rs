@@ -1,2 +1,29 @@
-//! The softrnic command line.
-fn main() {}
+//! The `softrnic` command line: a tour, device information, ping-pong, benchmarks and counters over
+//! an RDMA NIC in software.
+//!
+//! Read [`cli`] for what can be asked, `commands/` for what each command does.
+#![deny(unsafe_code)]
+
+mod cli;
+mod commands;
+mod error;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the commands that need a device are the ones that need a peer")
+)]
+mod exchange;
+mod output;
+mod units;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match cli::parse(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(refused) => return refused.report(),
+    };
+    match commands::run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

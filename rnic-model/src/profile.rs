@@ -299,6 +299,14 @@ mod tests {
     }
 
     #[test]
+    fn real_devices_do_not_count_errors_of_the_responder() {
+        for profile in Profile::ALL {
+            let real = matches!(profile.name, "rxe" | "cx5");
+            assert_eq!(profile.responder_errors_counted, !real, "{profile}");
+        }
+    }
+
+    #[test]
     fn only_cx5_has_vendor_codes_and_each_is_its_own() {
         let measured = [0x53, 0x52, 0x33, 0x8a, 0x88, 0x87, 0x81, 0xf5];
         assert_eq!(codes(Profile::CX5.vendor_errors), measured);

@@ -60,7 +60,13 @@ impl Timers {
 
     /// Whether the entry for `at` means that the deadline has passed. If the deadline has moved
     /// on, it is queued again.
-    pub(crate) fn fires(&mut self, timer: &mut Timer, at: Instant, owner: u32, now: Instant) -> bool {
+    pub(crate) fn fires(
+        &mut self,
+        timer: &mut Timer,
+        at: Instant,
+        owner: u32,
+        now: Instant,
+    ) -> bool {
         if timer.queued != Some(at) {
             return false; // left over from before the deadline moved forward
         }

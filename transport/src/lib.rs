@@ -5,10 +5,12 @@
 pub mod interfaces;
 pub mod link;
 pub mod pump;
+pub mod set;
 pub mod sim;
 pub mod tap;
 pub mod udp;
 
 pub use link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 pub use pump::pump;
+pub use set::LinkSet;
 pub use udp::{UdpConfig, UdpLink};

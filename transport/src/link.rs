@@ -1,8 +1,10 @@
 //! What every link does.
 
 use std::io;
+use std::net::UdpSocket;
 
 use softrnic_model::Instant;
+use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
 
 /// The longest packet, from the BTH to the end of the pad, that links carry: the payload of the
@@ -66,6 +68,20 @@ pub trait Link: Send {
         None
     }
 
+    /// Listens to a multicast group. Frames to the group that this host sends are delivered as
+    /// well.
+    ///
+    /// # Errors
+    /// Not a group, of a family that the link does not have, or refused by the system.
+    fn join(&mut self, group: Gid) -> io::Result<()>;
+
+    /// Listens to a multicast group no more.
+    fn leave(&mut self, group: Gid);
+
+    /// Calls `each` with every socket on which frames arrive. They change with
+    /// [`Link::join`] and [`Link::leave`].
+    fn sockets(&self, each: &mut dyn FnMut(&UdpSocket));
+
     /// What it has counted so far.
     fn counters(&self) -> LinkCounters;
 }
@@ -98,6 +114,18 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn next_deadline(&self) -> Option<Instant> {
         (**self).next_deadline()
+    }
+
+    fn join(&mut self, group: Gid) -> io::Result<()> {
+        (**self).join(group)
+    }
+
+    fn leave(&mut self, group: Gid) {
+        (**self).leave(group);
+    }
+
+    fn sockets(&self, each: &mut dyn FnMut(&UdpSocket)) {
+        (**self).sockets(each);
     }
 
     fn counters(&self) -> LinkCounters {
@@ -138,4 +166,40 @@ pub struct LinkCounters {
     pub faults_dropped: u64,
     /// Frames that fault rules changed, repeated, delayed or marked.
     pub faults_applied: u64,
+}
+
+impl LinkCounters {
+    /// Adds what another link has counted.
+    pub fn merge(&mut self, other: &Self) {
+        for ((_, sum), (_, more)) in self.fields_mut().into_iter().zip(other.fields()) {
+            *sum += more;
+        }
+    }
+
+    /// Names and values, in a fixed order.
+    #[must_use]
+    pub fn fields(&self) -> [(&'static str, u64); 15] {
+        let mut copy = *self;
+        copy.fields_mut().map(|(name, value)| (name, *value))
+    }
+
+    fn fields_mut(&mut self) -> [(&'static str, &mut u64); 15] {
+        [
+            ("tx_packets", &mut self.tx_packets),
+            ("tx_bytes", &mut self.tx_bytes),
+            ("rx_packets", &mut self.rx_packets),
+            ("rx_bytes", &mut self.rx_bytes),
+            ("tx_calls", &mut self.tx_calls),
+            ("rx_calls", &mut self.rx_calls),
+            ("rx_bad_length", &mut self.rx_bad_length),
+            ("rx_bad_icrc", &mut self.rx_bad_icrc),
+            ("rx_icrc_full", &mut self.rx_icrc_full),
+            ("rx_icrc_solved", &mut self.rx_icrc_solved),
+            ("rx_icrc_odd_identification", &mut self.rx_icrc_odd_identification),
+            ("rx_overflow", &mut self.rx_overflow),
+            ("tx_failed", &mut self.tx_failed),
+            ("faults_dropped", &mut self.faults_dropped),
+            ("faults_applied", &mut self.faults_applied),
+        ]
+    }
 }

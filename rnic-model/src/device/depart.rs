@@ -66,8 +66,7 @@ impl Device {
                 }
             }
             Payload::Region { key, addr } => {
-                if let Err(fault) =
-                    responder::read_payload(qp, shared, memory, key, addr, payload)
+                if let Err(fault) = responder::read_payload(qp, shared, memory, key, addr, payload)
                 {
                     responder::refused(qp, shared, fault);
                     return false;

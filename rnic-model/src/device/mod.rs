@@ -21,9 +21,7 @@ use crate::protection::{KeyLimits, Protection};
 use crate::qp::{completer, flush};
 use crate::table::Table;
 use crate::timer::Timers;
-use crate::verbs::{
-    AsyncEvent, DeviceAttributes, Event, Gid, Mtu, PortAttributes, PortState,
-};
+use crate::verbs::{AsyncEvent, DeviceAttributes, Event, Gid, Mtu, PortAttributes, PortState};
 
 pub use config::DeviceConfig;
 pub use frame::FrameOut;

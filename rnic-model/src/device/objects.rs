@@ -1,13 +1,13 @@
 //! Objects other than queue pairs: protection domains, regions, windows, queues, address handles.
 
 use super::Device;
-use super::shared::{AddressHandle, ProtectionDomain, SharedReceiveQueue, Shared};
-use crate::protection::{BindError, BindRequest, RegionChanges, RegionSpec};
-use crate::queue::{CompletionQueue, RecvQueue};
+use super::shared::{AddressHandle, ProtectionDomain, Shared, SharedReceiveQueue};
+use crate::protection::{RegionChanges, RegionSpec};
 use crate::qp::check_address;
+use crate::queue::{CompletionQueue, RecvQueue};
 use crate::verbs::{
-    AddressVector, AhId, BindInfo, CqId, Key, PdId, PortAttributes, QpNum, SrqAttributes, SrqId,
-    VerbError, WindowType,
+    AddressVector, AhId, CqId, Key, PdId, PortAttributes, SrqAttributes, SrqId, VerbError,
+    WindowType,
 };
 
 const NO_PD: VerbError = VerbError::NoSuchObject("pd: no such protection domain");
@@ -119,30 +119,19 @@ impl Device {
         Ok(key)
     }
 
-    /// Removes a window (`ibv_dealloc_mw(3)`), bound or not. `pd` is the one it was made with.
+    /// Removes a window (`ibv_dealloc_mw(3)`), bound or not. The index part of `window` names it.
     ///
     /// # Errors
     /// EINVAL: no such window.
-    pub fn dealloc_mw(&mut self, pd: PdId, window: Key) -> Result<(), VerbError> {
-        self.shared.protection.dealloc_window(window)?;
+    pub fn dealloc_mw(&mut self, window: Key) -> Result<(), VerbError> {
+        let (present, pd, _) = self
+            .shared
+            .protection
+            .query_window(window)
+            .ok_or(VerbError::NoSuchObject("mw: no such memory window"))?;
+        self.shared.protection.dealloc_window(present)?;
         self.shared.leave_pd(pd);
         Ok(())
-    }
-
-    /// Binds a type 1 window at once, outside any send queue; returns its new key.
-    ///
-    /// # Errors
-    /// What a completion would say with status memory window bind error.
-    pub fn bind_mw(&mut self, qp: QpNum, window: Key, bind: BindInfo) -> Result<Key, BindError> {
-        let pd = self.qps.get(qp).map_or(PdId(u32::MAX), |qp| qp.init.pd);
-        self.shared.protection.bind(BindRequest {
-            window,
-            new_rkey: Key::from_parts(window.index(), window.variant().wrapping_add(1)),
-            window_type: WindowType::Type1,
-            bind,
-            qp,
-            qp_pd: pd,
-        })
     }
 
     /// Makes a completion queue (`ibv_create_cq(3)`).
@@ -185,6 +174,12 @@ impl Device {
     pub fn cq_capacity(&self, cq: CqId) -> Result<u32, VerbError> {
         let queue = self.shared.cqs.get(cq).ok_or(NO_CQ)?;
         Ok(u32::try_from(queue.capacity()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether a completion queue has overrun and takes nothing more.
+    #[must_use]
+    pub fn cq_overran(&self, cq: CqId) -> bool {
+        self.shared.cqs.get(cq).is_some_and(CompletionQueue::is_dead)
     }
 
     /// Removes a completion queue.

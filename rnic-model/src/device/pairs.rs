@@ -27,8 +27,7 @@ impl Device {
     pub fn create_qp(&mut self, init: &QpInit) -> Result<QpNum, VerbError> {
         self.judge_init(init)?;
         self.qps.skip_reserved();
-        let (index, num) =
-            self.qps.vacancy().ok_or(VerbError::Full("max_qp queue pairs exist"))?;
+        let (index, num) = self.qps.vacancy().ok_or(VerbError::Full("max_qp queue pairs exist"))?;
         let cap = granted(init);
         self.shared.join_pd(init.pd)?;
         self.count_user(init, 1);

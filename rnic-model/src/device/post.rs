@@ -4,9 +4,7 @@ use super::Device;
 use crate::counters::Counter;
 use crate::qp::{check_atomic_alignment, check_recv, check_send, check_srq_recv, flush};
 use crate::queue::Slot;
-use crate::verbs::{
-    CqId, QpNum, QpState, RecvWr, SendWr, SrqId, VerbError, Wc,
-};
+use crate::verbs::{CqId, QpNum, QpState, RecvWr, SendWr, SrqId, VerbError, Wc};
 
 const NO_QP: VerbError = VerbError::NoSuchObject("qp: no such queue pair");
 

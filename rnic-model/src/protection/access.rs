@@ -85,7 +85,7 @@ impl Protection {
                     .span()
                     .offset_of(request.addr, request.length)
                     .ok_or(AccessFault::OutOfRange)?;
-                spec.grant(offset, request.length)
+                spec.place(offset)
             }
             (Object::Window(window), Side::Remote { qp }) => {
                 let binding = window.judge_user(request.pd, qp)?;
@@ -112,6 +112,72 @@ impl Protection {
     ) -> Result<Grant, AccessFault> {
         let region = self.region(binding.region).map_err(|_| AccessFault::NotBound)?;
         let offset = binding.region_offset.checked_add(offset).ok_or(AccessFault::OutOfRange)?;
-        region.spec.grant(offset, length)
+        region.spec.part(offset, length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protection::{BindRequest, KeyLimits, KeyPolicy, RegionSpec};
+    use crate::verbs::{BindInfo, VerbError, WindowType};
+
+    const PD: PdId = PdId(1);
+    const QP: QpNum = QpNum::GSI;
+    const SPEC: RegionSpec = RegionSpec {
+        pd: PD,
+        memory: MemoryId(0),
+        memory_offset: 0,
+        addr: 0x1000,
+        length: 64,
+        access: Access::LOCAL_WRITE.union(Access::MW_BIND),
+    };
+
+    /// A window over all of a region, with both keys.
+    fn bound() -> Result<(Protection, Key, Key), VerbError> {
+        let limits = KeyLimits { max_mr: 1, max_mw: 1 };
+        let mut protection = Protection::new(limits, KeyPolicy::Sequential);
+        let region = protection.register(SPEC)?;
+        let window = protection.alloc_window(PD, WindowType::Type2A)?;
+        let access = Access::REMOTE_READ;
+        let bind = BindInfo { mr_lkey: region, addr: SPEC.addr, length: SPEC.length, access };
+        let window_type = WindowType::Type2A;
+        let request =
+            BindRequest { window, new_rkey: Key(7), window_type, bind, qp: QP, qp_pd: PD };
+        let window = protection.bind(request).map_err(|_| VerbError::Invalid("bind"))?;
+        Ok((protection, region, window))
+    }
+
+    fn read(protection: &Protection, key: Key, addr: u64) -> Result<Grant, AccessFault> {
+        let (side, needs) = (Side::Remote { qp: QP }, Access::REMOTE_READ);
+        protection.check(&AccessRequest { key, side, pd: PD, addr, length: 8, needs })
+    }
+
+    #[test]
+    fn a_window_leads_nowhere_without_its_region() -> Result<(), VerbError> {
+        // No verb takes a region from under a window: this is the second line of defence.
+        let (mut protection, region, window) = bound()?;
+        assert_eq!(read(&protection, window, 0x1000), Ok(Grant { memory: MemoryId(0), offset: 0 }));
+        assert!(protection.table.remove(region).is_ok());
+        assert_eq!(read(&protection, window, 0x1000), Err(AccessFault::NotBound));
+        // Another region comes to the same index.
+        protection.regions = 0;
+        let other = protection.register(SPEC)?;
+        assert_eq!(other.index(), region.index());
+        assert_eq!(read(&protection, window, 0x1000), Err(AccessFault::NotBound));
+        assert_eq!(protection.exposures().count(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn a_window_leads_to_no_byte_outside_its_region() -> Result<(), VerbError> {
+        let (mut protection, region, window) = bound()?;
+        if let Ok(Object::Region(region)) = protection.table.find_mut(region) {
+            region.spec.length = 16;
+        }
+        assert!(read(&protection, window, 0x1008).is_ok());
+        assert_eq!(read(&protection, window, 0x1009), Err(AccessFault::OutOfRange));
+        assert_eq!(read(&protection, window, 0x1020), Err(AccessFault::OutOfRange));
+        Ok(())
     }
 }

@@ -48,7 +48,7 @@ impl Protection {
     fn exposure(&self, key: Key, object: &Object) -> Option<Exposure> {
         let (window, pd, only_qp, span, rights, grant) = match object {
             Object::Region(Region { spec, .. }) => {
-                (None, spec.pd, None, spec.span(), spec.access, spec.grant(0, spec.length))
+                (None, spec.pd, None, spec.span(), spec.access, spec.place(0))
             }
             Object::Window(window) => {
                 let binding = window.binding?;

@@ -8,7 +8,8 @@ pub enum KeyPolicy {
     Sequential,
     /// Ascending indices and scattered variants, as soft-RoCE does; the same ones in each run.
     RxeLike,
-    /// Scattered indices and variants.
+    /// Scattered indices and variants. The table soon takes all of its memory: 104 bytes for each
+    /// object that the limits allow.
     Random {
         /// Equal seeds give equal keys.
         seed: u64,

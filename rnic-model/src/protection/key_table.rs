@@ -29,6 +29,7 @@ struct Record {
 }
 
 const _: () = assert!(size_of::<Record>() == 64, "one look-up touches one cache line");
+const _: () = assert!(size_of::<Turn>() == 40, "the rest of what `KeyPolicy::Random` says");
 
 impl Record {
     const FREE: Self = Self { key: Key(0), object: Object::Free { next: 0 } };
@@ -68,14 +69,13 @@ impl KeyTable {
     }
 
     /// The object that `key` is the present key of.
+    #[inline]
     pub(super) fn find(&self, key: Key) -> Result<&Object, AccessFault> {
         let record = self.records.get(key.index() as usize).ok_or(AccessFault::UnknownKey)?;
         match record.object {
             Object::Free { .. } => Err(AccessFault::UnknownKey),
-            Object::Region(_) | Object::Window(_) if record.key != key => {
-                Err(AccessFault::StaleKey)
-            }
-            Object::Region(_) | Object::Window(_) => Ok(&record.object),
+            Object::Region(_) | Object::Window(_) if record.key == key => Ok(&record.object),
+            Object::Region(_) | Object::Window(_) => Err(AccessFault::StaleKey),
         }
     }
 
@@ -86,6 +86,12 @@ impl KeyTable {
             .get_mut(key.index() as usize)
             .map(|record| &mut record.object)
             .ok_or(AccessFault::UnknownKey)
+    }
+
+    /// The present key of the object with the index of `key`.
+    pub(super) fn present(&self, key: Key) -> Option<Key> {
+        let record = self.records.get(key.index() as usize)?;
+        (!matches!(record.object, Object::Free { .. })).then_some(record.key)
     }
 
     /// All objects with their keys, by index.

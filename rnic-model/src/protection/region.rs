@@ -16,8 +16,8 @@ pub struct RegionSpec {
     pub memory: MemoryId,
     /// Where it begins there, in bytes.
     pub memory_offset: u64,
-    /// The address by which the program and peers name its first byte; not looked at with
-    /// `ZERO_BASED`, which makes it 0.
+    /// The address by which the program and peers name its first byte; with `ZERO_BASED` that is 0,
+    /// and this is only kept.
     pub addr: u64,
     /// Bytes; 0 is allowed and gives access to none.
     pub length: u64,
@@ -77,13 +77,18 @@ impl RegionSpec {
         Span { start, length: self.length }
     }
 
+    /// Where the byte at `offset` of the region is.
+    pub(super) const fn place(&self, offset: u64) -> Result<Grant, AccessFault> {
+        match self.memory_offset.checked_add(offset) {
+            Some(offset) => Ok(Grant { memory: self.memory, offset }),
+            None => Err(AccessFault::OutOfRange),
+        }
+    }
+
     /// Where `length` bytes from `offset` of the region on are.
-    pub(super) fn grant(&self, offset: u64, length: u64) -> Result<Grant, AccessFault> {
-        Span { start: 0, length: self.length }
-            .offset_of(offset, length)
-            .and_then(|offset| self.memory_offset.checked_add(offset))
-            .map(|offset| Grant { memory: self.memory, offset })
-            .ok_or(AccessFault::OutOfRange)
+    pub(super) fn part(&self, offset: u64, length: u64) -> Result<Grant, AccessFault> {
+        let whole = Span { start: 0, length: self.length };
+        self.place(whole.offset_of(offset, length).ok_or(AccessFault::OutOfRange)?)
     }
 
     /// Judges a registration: `ibv_reg_mr(3)`.

@@ -15,12 +15,13 @@ use super::{AccessFault, BindError, Protection};
 pub struct BindRequest {
     /// The window's present key.
     pub window: Key,
-    /// The key afterwards, of which only the variant counts. Of type 1, it must be another one than
-    /// the present; if it is not, the key policy chooses.
+    /// The key afterwards, of which only the variant counts. With the present variant, a window of
+    /// type 1 gets the next one of the key policy: its key changes with each bind.
     pub new_rkey: Key,
     /// Type that the window must be of.
     pub window_type: WindowType,
-    /// What it is bound to. Rights that no peer can exercise (`LOCAL_WRITE`, `MW_BIND`) are dropped.
+    /// What it is bound to. Of the rights, those that no peer can exercise (`LOCAL_WRITE`, `MW_BIND`
+    /// and hints) are dropped rather than refused: programs pass them, and devices take them.
     pub bind: BindInfo,
     /// The queue pair.
     pub qp: QpNum,
@@ -52,7 +53,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The one queue pair that it serves, if it is not for all of its protection domain.
+    /// The one queue pair that it serves, if it is not for all of its protection domain. The only
+    /// place that knows which types are bound to whom.
     pub(super) fn only_qp(&self) -> Option<QpNum> {
         match self.window_type {
             WindowType::Type1 | WindowType::Type2A => None,
@@ -72,7 +74,8 @@ impl Window {
         Ok(binding)
     }
 
-    /// Judges the window's side of a bind.
+    /// Judges the window's side of a bind: its type, its protection domain (C10-72), and of type 2
+    /// that it is not bound (o10-37.2.30) nor shall be unbound by this (o10-37.2.40).
     pub(super) fn judge_bind(&self, request: &BindRequest) -> Result<(), BindError> {
         if self.window_type != request.window_type {
             return Err(BindError::Window(AccessFault::WrongKind));
@@ -93,7 +96,7 @@ impl Window {
     }
 
     /// Judges an invalidation, posted or received with a SEND. Windows of type 1 are unbound by a
-    /// bind of length 0 instead.
+    /// bind of length 0 instead (o10-37.2.26).
     pub(super) fn judge_invalidate(&self, pd: PdId, qp: QpNum) -> Result<(), AccessFault> {
         match self.window_type {
             WindowType::Type1 => Err(AccessFault::WrongKind),
@@ -102,7 +105,8 @@ impl Window {
     }
 }
 
-/// Judges the region's side of a bind.
+/// Judges the region's side of a bind: protection domain (C10-72), `MW_BIND` (C10-73), `LOCAL_WRITE`
+/// (C10-74), range (C10-75). What peers may do with the region itself does not matter.
 pub(super) fn judge_region(
     region: &RegionSpec,
     request: &BindRequest,
@@ -143,6 +147,15 @@ impl Protection {
         let key = self.table.insert(Object::Window(window)).ok_or(FULL)?;
         self.windows += 1;
         Ok(key)
+    }
+
+    /// The present key, the protection domain and the type of the window with the index of `key`:
+    /// the index names a window for good, the variant changes with every bind.
+    #[must_use]
+    pub fn query_window(&self, key: Key) -> Option<(Key, PdId, WindowType)> {
+        let present = self.table.present(key)?;
+        let window = self.window(present).ok()?;
+        Some((present, window.pd, window.window_type))
     }
 
     /// Removes a window, bound or not (`ibv_dealloc_mw(3)`).

@@ -9,7 +9,9 @@ use crate::verbs::{
     AsyncEvent, Key, Psn, QpNum, QpState, QpType, SendFlags, SendOp, Wc, WcFlags, WcOpcode,
     WcStatus,
 };
-use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome, ack_timeout_ns, rnr_timer_ns};
+use crate::wire::{
+    NakCode, OpcodeFacts, Operation, Packet, Syndrome, ack_timeout_ns, rnr_timer_ns,
+};
 
 use super::failure::Failure;
 use super::flush;
@@ -44,13 +46,7 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
     }
 }
 
-fn on_acknowledge(
-    qp: &mut Qp,
-    shared: &mut Shared,
-    now: Instant,
-    packet: &Packet<'_>,
-    psn: Psn,
-) {
+fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packet<'_>, psn: Psn) {
     let Some(aeth) = packet.aeth() else { return shared.count(Counter::DropMalformed) };
     match aeth.syndrome() {
         Syndrome::Ack { .. } => {
@@ -64,7 +60,7 @@ fn on_acknowledge(
         }
         Syndrome::Nak(NakCode::PsnSequence) => {
             shared.count(Counter::ReceivedSequenceNak);
-            if acknowledge(qp, shared, now, psn) && qp.requester.next_psn != psn {
+            if acknowledge(qp, shared, now, psn) && !is_echo(qp, now) {
                 retry(qp, shared, now);
             }
         }
@@ -91,12 +87,23 @@ fn acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, end: Psn) -> bool
     let before = qp.requester.una_psn;
     let complete = advance(qp, shared, end);
     progressed(qp, shared, now, before);
-    if !complete && end.distance_from(qp.requester.next_psn) <= 0 {
+    if !complete && !is_echo(qp, now) {
         shared.count(Counter::CompleterRetry);
+        shared.count(Counter::ImpliedNak);
         retry(qp, shared, now);
     }
     complete
 }
+
+/// Whether a sign of loss may stem from packets that left before sending went back the last time.
+/// Only silence, or time, tells that what was sent again was lost once more.
+fn is_echo(qp: &Qp, now: Instant) -> bool {
+    let quiet_ns = ack_timeout_ns(qp.attr.timeout).unwrap_or(ECHO_NS) / 4;
+    qp.requester.went_back.is_some_and(|at| now.ns_since(at) < quiet_ns)
+}
+
+/// How long signs of loss are taken for echoes where there is no time-out to go by.
+const ECHO_NS: u64 = 100_000_000;
 
 /// Moves the acknowledged edge towards `end` and completes what lies before it.
 fn advance(qp: &mut Qp, shared: &mut Shared, end: Psn) -> bool {
@@ -137,6 +144,7 @@ fn progressed(qp: &mut Qp, shared: &mut Shared, now: Instant, before: Psn) {
         requester.next = requester.oldest;
         requester.settle_next();
     }
+    requester.went_back = None;
     requester.reads.retire(requester.una_psn);
     requester.window.grow(acknowledged);
     requester.retries_left = qp.attr.retry_count;
@@ -157,11 +165,14 @@ pub(crate) fn settle(qp: &mut Qp, shared: &mut Shared) {
         {
             return fail_oldest(qp, shared, failed.why);
         }
-        if count == requester.next {
+        if count == requester.fresh {
             return check_drained(qp, shared);
         }
-        let wqe = requester.sq.wqe(count);
-        if wqe.packets != 0 && qp.is(QpType::Rc) {
+        let needs_no_answer = match qp.init.qp_type {
+            QpType::Rc => requester.sq.wqe(count).packets == 0,
+            QpType::Uc | QpType::Ud => count != requester.next,
+        };
+        if !needs_no_answer {
             return;
         }
         complete(qp, shared, count, None);
@@ -271,6 +282,7 @@ fn retry(qp: &mut Qp, shared: &mut Shared, now: Instant) {
     qp.requester.retries_left -= 1;
     qp.requester.window.shrink();
     qp.requester.go_back();
+    qp.requester.went_back = Some(now);
     restart_timer(qp, shared, now);
 }
 
@@ -330,7 +342,7 @@ fn on_read_response<M: Memory + ?Sized>(
     let done = psn.offset_from(wqe.first_psn);
     let offset = done << mtu.shift();
     let expected = (wqe.length - offset).min(mtu.bytes()) as usize;
-    let ends = requester.reads.front() == Some(psn.plus(1));
+    let ends = requester.window.read_packets(done, wqe.packets) == 1;
     if packet.payload.len() != expected || facts.place.ends() != ends {
         return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }

@@ -3,9 +3,7 @@
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::queue::{CqEntry, RecvSlot, Slot};
-use crate::verbs::{
-    AsyncEvent, Key, QpNum, QpState, Wc, WcFlags, WcOpcode, WcStatus,
-};
+use crate::verbs::{AsyncEvent, Key, QpNum, QpState, Wc, WcFlags, WcOpcode, WcStatus};
 
 use super::completer;
 use super::failure::Failure;

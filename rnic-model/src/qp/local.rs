@@ -42,13 +42,7 @@ fn needs_of(wqe: &SendWqe) -> Access {
     }
 }
 
-fn local_request(
-    pd: PdId,
-    key: Key,
-    addr: u64,
-    length: u64,
-    needs: Access,
-) -> AccessRequest {
+fn local_request(pd: PdId, key: Key, addr: u64, length: u64, needs: Access) -> AccessRequest {
     AccessRequest { key, side: Side::Local, pd, addr, length, needs }
 }
 
@@ -74,7 +68,9 @@ pub(crate) fn gather<M: Memory + ?Sized>(
     }
     let sges = qp.requester.sq.sges(count);
     each_piece(sges, u64::from(offset), into.len(), |sge, addr, range| {
-        let Some(place) = into.get_mut(range) else { return Err(WcStatus::LocalLengthError.into()) };
+        let Some(place) = into.get_mut(range) else {
+            return Err(WcStatus::LocalLengthError.into());
+        };
         let length = place.len() as u64;
         let request = local_request(qp.init.pd, sge.lkey, addr, length, Access::empty());
         let grant = shared.protection.check(&request)?;

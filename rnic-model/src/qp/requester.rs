@@ -1,9 +1,9 @@
 //! The requester: turns posted send requests into request packets, in order, under a window.
 
-use crate::device::{FrameOut, Origin, Payload, Shared};
-use crate::queue::{SendQueue, SendWqe};
 use crate::Instant;
+use crate::device::{FrameOut, Origin, Payload, Shared};
 use crate::profile::ReadWithoutDepth;
+use crate::queue::{SendQueue, SendWqe};
 use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
 use crate::wire::{AtomicEth, Deth, HeaderBuf, Ieth, ImmDt, Operation, Place, Reth, Service};
 
@@ -53,6 +53,9 @@ pub(crate) struct Requester {
     pub(crate) window: Window,
     pub(crate) pause: Pause,
     pub(crate) failed: Option<Failed>,
+    /// When sending last went back without any progress since; answers to what left before that
+    /// look like new losses for a while.
+    pub(crate) went_back: Option<Instant>,
     pub(crate) retries_left: u8,
     pub(crate) rnr_retries_left: u8,
 }
@@ -72,6 +75,7 @@ impl Requester {
             window: Window::default(),
             pause: Pause::No,
             failed: None,
+            went_back: None,
             retries_left: 0,
             rnr_retries_left: 0,
         }
@@ -86,6 +90,7 @@ impl Requester {
         self.reads = Reads::default();
         self.pause = Pause::No;
         self.failed = None;
+        self.went_back = None;
     }
 
     /// Sets the first sequence number (the move to RTS).
@@ -208,9 +213,10 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
             };
         }
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
-        SendOp::Send { .. } | SendOp::SendTo { .. } | SendOp::Write { .. } | SendOp::Read { .. } => {
-            wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1)
-        }
+        SendOp::Send { .. }
+        | SendOp::SendTo { .. }
+        | SendOp::Write { .. }
+        | SendOp::Read { .. } => wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1),
     };
     if let Err(why) = local::check_message(qp, shared, count, &wqe) {
         return Start::Fails(why);
@@ -258,7 +264,7 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
     let offset = done << mtu.shift();
     let payload_len = (wqe.length - offset).min(mtu.bytes());
     let (begins, ends) = (done == 0, done + 1 == wqe.packets);
-        let (operation, imm, invalidate) = match wqe.op {
+    let (operation, imm, invalidate) = match wqe.op {
         SendOp::Send { imm, invalidate } => (Operation::Send, imm, invalidate),
         SendOp::Write { imm, .. } => (Operation::Write, imm, None),
         SendOp::SendTo { .. }
@@ -296,20 +302,15 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
     }
 }
 
-/// A READ request for what is missing of the message, or as much of it as the window takes: a
-/// long READ is asked for in parts, so that its responses never overrun the receive buffer.
-fn read_request(
-    qp: &Qp,
-    wqe: &SendWqe,
-    remote_addr: u64,
-    rkey: Key,
-) -> Option<FrameOut> {
+/// A READ request for what is missing of the message, or of the part that is due: a long READ is
+/// asked for in parts, so that its responses never overrun the receive buffer.
+fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> Option<FrameOut> {
     let requester = &qp.requester;
     if requester.reads.len() >= usize::from(qp.attr.max_rd_atomic) {
         return None;
     }
     let missing = wqe.packets - requester.next_done;
-    let psns = missing.min(requester.window.read_packets());
+    let psns = requester.window.read_packets(requester.next_done, wqe.packets);
     if !requester.window.admits(requester.in_flight(), psns) {
         return None;
     }
@@ -365,8 +366,7 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
         completer::settle(qp, shared);
         return None;
     };
-    let kind =
-        Kind::new(Service::Ud, Operation::Send, Place::Only).with(imm.is_some(), false);
+    let kind = Kind::new(Service::Ud, Operation::Send, Place::Only).with(imm.is_some(), false);
     let bth = bth(kind, remote_qpn, qp.requester.next_psn, wqe.length)
         .with_solicited(wqe.flags.contains(SendFlags::SOLICITED));
     let qkey = if remote_qkey & OWN_QKEY == 0 { remote_qkey } else { qp.attr.qkey };
@@ -387,13 +387,7 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
 }
 
 /// The packet has left: moves on, and completes what needs no answer.
-pub(crate) fn sent(
-    qp: &mut Qp,
-    shared: &mut Shared,
-    now: Instant,
-    psns: u32,
-    ends_request: bool,
-) {
+pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, ends_request: bool) {
     let requester = &mut qp.requester;
     let is_read = matches!(
         requester.sq.wqe(requester.next).op,

@@ -46,9 +46,11 @@ impl Window {
         in_flight == 0 || in_flight + more <= self.packets
     }
 
-    /// The most packets that one READ request asks for.
-    pub(crate) fn read_packets(&self) -> u32 {
-        (self.packets / 2).max(1)
+    /// Packets of a READ that one request asks for when `done` have come already. A long READ is
+    /// divided at fixed places, so that a request that is made again lies inside the first one.
+    pub(crate) fn read_packets(&self, done: u32, all: u32) -> u32 {
+        let part = (self.packets_max / 2).max(1);
+        (part - done % part).min(all - done)
     }
 
     /// Whether the packet that is being made should ask for an acknowledgement in the middle of

@@ -7,11 +7,13 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use softrnic_model::Instant;
+use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{Packet, Route, emit_frame};
 
 use super::Direction;
@@ -301,6 +303,18 @@ impl<L: Link> Link for Capture<L> {
         let waiting = self.file.with(|recorder| recorder.waiting_since);
         let write = waiting.map(|since| since.plus_ns(WRITE_AFTER_NS));
         self.inner.next_deadline().into_iter().chain(write).min()
+    }
+
+    fn join(&mut self, group: Gid) -> io::Result<()> {
+        self.inner.join(group)
+    }
+
+    fn leave(&mut self, group: Gid) {
+        self.inner.leave(group);
+    }
+
+    fn sockets(&self, each: &mut dyn FnMut(&UdpSocket)) {
+        self.inner.sockets(each);
     }
 
     fn counters(&self) -> LinkCounters {

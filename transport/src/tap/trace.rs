@@ -11,8 +11,10 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
+use std::net::UdpSocket;
 
 use softrnic_model::Instant;
+use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{Bth, Packet, Route, Syndrome};
 
 use super::Direction;
@@ -225,6 +227,18 @@ impl<L: Link, W: io::Write + Send> Link for Trace<L, W> {
 
     fn next_deadline(&self) -> Option<Instant> {
         self.inner.next_deadline()
+    }
+
+    fn join(&mut self, group: Gid) -> io::Result<()> {
+        self.inner.join(group)
+    }
+
+    fn leave(&mut self, group: Gid) {
+        self.inner.leave(group);
+    }
+
+    fn sockets(&self, each: &mut dyn FnMut(&UdpSocket)) {
+        self.inner.sockets(each);
     }
 
     fn counters(&self) -> LinkCounters {

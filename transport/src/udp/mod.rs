@@ -353,6 +353,18 @@ impl Link for UdpLink {
         self.blocked_until
     }
 
+    fn join(&mut self, group: Gid) -> io::Result<()> {
+        self.sockets.join(group)
+    }
+
+    fn leave(&mut self, group: Gid) {
+        self.sockets.leave(group);
+    }
+
+    fn sockets(&self, each: &mut dyn FnMut(&UdpSocket)) {
+        self.receivers().for_each(each);
+    }
+
     fn counters(&self) -> LinkCounters {
         self.counters
     }

@@ -4,7 +4,7 @@
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::qp::pair::Qp;
-use crate::wire::{Operation, OpcodeFacts, Packet};
+use crate::wire::{OpcodeFacts, Operation, Packet};
 
 use super::responses::{ReadRest, Replay, Response};
 
@@ -46,8 +46,7 @@ fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
         return false;
     }
     let left = reth.len();
-    let rest =
-        ReadRest { request: psn, psn: got, key, addr: reth.va(), left, msn, begun: false };
+    let rest = ReadRest { psn: got, key, addr: reth.va(), left, msn, begun: false };
     qp.responder.responses.repeat(Response::Read(rest))
 }
 

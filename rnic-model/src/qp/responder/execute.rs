@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::protection::{AccessRequest, Grant, Side};
 use crate::queue::{CqEntry, RecvSlot, Slot};
 use crate::verbs::{Access, Key, QpNum, Wc, WcFlags, WcOpcode, WcStatus};
-use crate::wire::{Operation, OpcodeFacts, Packet};
+use crate::wire::{OpcodeFacts, Operation, Packet};
 
 use super::judge::{judge_length, judge_permission};
 use super::responses::{ReadRest, Replay, Response};
@@ -141,10 +141,7 @@ fn write<M: Memory + ?Sized>(
 ) -> Result<(), Fault> {
     // A receive is needed for the immediate before anything is placed, so that the packet can
     // come again.
-    if packet.imm_dt().is_some()
-        && qp.responder.spare.is_none()
-        && qp.peek_recv(shared).is_none()
-    {
+    if packet.imm_dt().is_some() && qp.responder.spare.is_none() && qp.peek_recv(shared).is_none() {
         return Err(Fault::NotReady);
     }
     judge_length(facts, packet, qp.attr.path_mtu)?;
@@ -202,7 +199,7 @@ fn read(
     qp.responder.msn = next_msn(qp.responder.msn);
     let msn = qp.responder.msn;
     qp.responder.replays.keep(Replay::Read { psn, psns, key, addr, length, msn });
-    let rest = ReadRest { request: psn, psn, key, addr, left: length, msn, begun: false };
+    let rest = ReadRest { psn, key, addr, left: length, msn, begun: false };
     qp.responder.responses.push(Response::Read(rest));
     Ok(psns)
 }

@@ -1,7 +1,7 @@
 //! Judgements about a request packet. They look and decide; nothing changes.
 
 use crate::verbs::{Access, Mtu, Psn};
-use crate::wire::{Operation, OpcodeFacts, Packet, Place};
+use crate::wire::{OpcodeFacts, Operation, Packet, Place};
 
 use super::{Fault, Message};
 
@@ -48,7 +48,11 @@ pub(super) fn judge_permission(operation: Operation, access: Access) -> Result<(
 }
 
 /// Whether the payload is as long as its place in the message demands (IBA 9.7.4.1.6).
-pub(super) fn judge_length(facts: &OpcodeFacts, packet: &Packet<'_>, mtu: Mtu) -> Result<(), Fault> {
+pub(super) fn judge_length(
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+    mtu: Mtu,
+) -> Result<(), Fault> {
     let (len, mtu) = (packet.payload.len(), mtu.bytes() as usize);
     let fits = match (facts.payload, facts.place) {
         (false, _) => len == 0 && packet.bth.pad() == 0,

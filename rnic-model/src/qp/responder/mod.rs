@@ -21,11 +21,11 @@ use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome};
 use super::failure::Failure;
 use super::flush;
 use super::pair::Qp;
+pub(crate) use execute::MESSAGE_MAX;
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
-pub(crate) use execute::MESSAGE_MAX;
-pub(crate) use responses::{answered, next_frame, notified, read_payload, refused};
 use responses::{Replays, Response, ResponseQueue};
+pub(crate) use responses::{answered, next_frame, notified, read_payload, refused};
 
 /// The message that is being received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,8 +166,8 @@ fn on_reliable<M: Memory + ?Sized>(
         Ok(psns) => {
             qp.responder.nak_sent = false;
             qp.responder.expected = qp.responder.expected.plus(psns);
-            if packet.bth.ack_req()
-                && matches!(facts.operation, Operation::Send | Operation::Write) {
+            if packet.bth.ack_req() && matches!(facts.operation, Operation::Send | Operation::Write)
+            {
                 qp.responder.acknowledge();
             }
         }

@@ -10,7 +10,9 @@ use crate::memory::Memory;
 use crate::qp::headers::{Kind, bth, place};
 use crate::qp::pair::Qp;
 use crate::verbs::{Access, Key, Psn};
-use crate::wire::{Aeth, AtomicAckEth, Bth, HeaderBuf, Opcode, Operation, Place, Service, Syndrome};
+use crate::wire::{
+    Aeth, AtomicAckEth, Bth, HeaderBuf, Opcode, Operation, Place, Service, Syndrome,
+};
 
 use super::execute::remote_grant;
 use super::{Fault, fail};
@@ -29,8 +31,6 @@ pub(super) enum Response {
 /// What is still to be sent of a READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadRest {
-    /// First sequence number of the request that asked first.
-    pub(super) request: Psn,
     /// Sequence number of the next packet.
     pub(super) psn: Psn,
     pub(super) key: Key,
@@ -39,6 +39,17 @@ pub(super) struct ReadRest {
     pub(super) msn: u32,
     /// The first packet has left.
     pub(super) begun: bool,
+}
+
+impl ReadRest {
+    /// Whether both still have to send some same bytes of one READ.
+    fn overlaps(&self, other: &Self) -> bool {
+        let end = |rest: &Self| rest.addr.wrapping_add(u64::from(rest.left));
+        // They answer parts of one request exactly if address and number go in step.
+        self.key == other.key
+            && self.msn == other.msn
+            && (self.addr < end(other) && other.addr < end(self) || self.psn == other.psn)
+    }
 }
 
 impl Response {
@@ -85,11 +96,11 @@ impl ResponseQueue {
         }
     }
 
-    /// Adds the answer to a repeated request, in the place of one to the same request that still
-    /// waits. False when there is no room: the peer will ask again.
+    /// Adds the answer to a repeated request, in the place of one that still waits and would say
+    /// the same. False when there is no room: the peer will ask again.
     pub(super) fn repeat(&mut self, response: Response) -> bool {
         let same = |waiting: &Response| match (*waiting, response) {
-            (Response::Read(waiting), Response::Read(again)) => waiting.request == again.request,
+            (Response::Read(waiting), Response::Read(again)) => waiting.overlaps(&again),
             (Response::Atomic { psn, .. }, Response::Atomic { psn: again, .. }) => psn == again,
             _ => false,
         };
@@ -169,7 +180,8 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
     let response = qp.responder.responses.front()?;
     Some(match *response {
         Response::Acknowledge { psn, msn, syndrome } => {
-            let header = header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
+            let header =
+                header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
             frame(qp, header, Payload::None, 0)
         }
         Response::Atomic { psn, original, msn } => {

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::io;
+use std::net::UdpSocket;
 
 use softrnic_model::Instant;
+use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
 
 use super::store::Store;
@@ -183,6 +185,18 @@ impl<L: Link> Link for Faults<L> {
             false => self.store.next_due(None),
         };
         self.inner.next_deadline().into_iter().chain(held).min()
+    }
+
+    fn join(&mut self, group: Gid) -> io::Result<()> {
+        self.inner.join(group)
+    }
+
+    fn leave(&mut self, group: Gid) {
+        self.inner.leave(group);
+    }
+
+    fn sockets(&self, each: &mut dyn FnMut(&UdpSocket)) {
+        self.inner.sockets(each);
     }
 
     fn counters(&self) -> LinkCounters {

@@ -1,0 +1,25 @@
+//! One file or folder for each command.
+
+pub(crate) mod bench;
+pub(crate) mod demo;
+pub(crate) mod devinfo;
+pub(crate) mod pingpong;
+pub(crate) mod stat;
+
+use crate::cli::{Cli, Command};
+use crate::error::Failure;
+
+/// Carries out a command line.
+pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
+    let Cli { shared, command } = cli;
+    shared.check()?;
+    match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Devinfo(args) => devinfo::run(&args),
+        Command::Pingpong(args) => pingpong::run(&args),
+        Command::Bench(args) => bench::run(&args, &shared),
+        Command::Stat(args) => stat::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::LimitsPeer(args) => bench::limits::run_peer(&args),
+    }
+}

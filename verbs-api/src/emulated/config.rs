@@ -1,0 +1,170 @@
+//! How an emulated device is opened.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use softrnic_model::DeviceConfig;
+use softrnic_model::profile::Profile;
+use softrnic_model::protection::KeyPolicy;
+use softrnic_transport::udp;
+use softrnic_transport::{UdpConfig, interfaces};
+
+/// How to open an emulated device.
+#[derive(Clone, Debug)]
+pub struct EmulatedConfig {
+    /// Its name.
+    pub name: String,
+    /// Its addresses, each one GID, in the order of the GID table. At least one.
+    pub addresses: Vec<IpAddr>,
+    /// UDP port, 4791 unless both ends are told otherwise.
+    pub port: u16,
+    /// How it behaves where devices differ.
+    pub profile: Profile,
+    /// How keys are chosen.
+    pub key_policy: KeyPolicy,
+    /// Records all frames into this file (pcapng).
+    pub capture: Option<PathBuf>,
+    /// Fault rules: `drop=1%,reorder=2%,seed=7`.
+    pub faults: Option<String>,
+    /// Writes one line per frame to standard error.
+    pub trace: bool,
+    /// Several frames per system call where the kernel can (`UDP_SEGMENT`, `UDP_GRO`).
+    pub offload: udp::Offload,
+    /// Bytes that one queue pair may have unacknowledged; 0 lets the receive buffer decide.
+    pub window_bytes: u32,
+}
+
+impl EmulatedConfig {
+    /// The usual device at `address`.
+    #[must_use]
+    pub fn new(address: IpAddr) -> Self {
+        Self {
+            name: "softrnic0".into(),
+            addresses: vec![address],
+            port: softrnic_model::wire::ROCE_PORT,
+            profile: Profile::SPEC,
+            key_policy: KeyPolicy::Sequential,
+            capture: None,
+            faults: None,
+            trace: false,
+            offload: udp::Offload::Auto,
+            window_bytes: 0,
+        }
+    }
+
+    /// What the environment asks for: `SOFTRNIC_CAPTURE`, `SOFTRNIC_FAULTS`, `SOFTRNIC_TRACE`,
+    /// `SOFTRNIC_PROFILE`, each only where nothing else was said before.
+    ///
+    /// # Errors
+    /// A profile that does not exist.
+    pub fn with_environment(mut self) -> Result<Self, OpenError> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        if self.capture.is_none() {
+            self.capture = variable("SOFTRNIC_CAPTURE").map(PathBuf::from);
+        }
+        if self.faults.is_none() {
+            self.faults = variable("SOFTRNIC_FAULTS");
+        }
+        self.trace |= variable("SOFTRNIC_TRACE").is_some_and(|value| value != "0");
+        if let Some(name) = variable("SOFTRNIC_PROFILE") {
+            self.profile = name
+                .parse()
+                .map_err(|error| OpenError::Setting(format!("SOFTRNIC_PROFILE: {error}")))?;
+        }
+        Ok(self)
+    }
+
+    pub(super) fn udp(&self, address: IpAddr) -> UdpConfig {
+        UdpConfig {
+            gso: self.offload,
+            gro: self.offload,
+            ..UdpConfig::new(address).with_port(self.port)
+        }
+    }
+
+    /// What the model is made with. `receive_buffer` is what the kernel granted.
+    pub(super) fn device(&self, receive_buffer: usize) -> DeviceConfig {
+        let window = if self.window_bytes == 0 {
+            u32::try_from(receive_buffer / 4).unwrap_or(u32::MAX).clamp(64 << 10, 1 << 20)
+        } else {
+            self.window_bytes
+        };
+        let interface =
+            self.addresses.first().and_then(|at| interfaces::by_address(*at).ok().flatten());
+        let mtu = interface
+            .and_then(|interface| interface.mtu)
+            .and_then(softrnic_model::verbs::Mtu::fitting)
+            .unwrap_or(softrnic_model::verbs::Mtu::B1024);
+        let mut config = DeviceConfig {
+            profile: self.profile,
+            key_policy: self.key_policy,
+            gids: self.addresses.iter().map(|address| (*address).into()).collect(),
+            mtu,
+            window_bytes: window,
+            first_qp_index: somewhere(),
+            ..DeviceConfig::default()
+        };
+        config.attributes.node_guid = node_guid(self.addresses.first());
+        config
+    }
+}
+
+/// A number that differs from run to run, so that packets for an earlier run meet no queue pair.
+fn somewhere() -> u16 {
+    use std::hash::{BuildHasher, Hasher};
+    let hash = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    (hash & 0xffff) as u16
+}
+
+/// An EUI-64 of the local kind, made from the address.
+fn node_guid(address: Option<&IpAddr>) -> [u8; 8] {
+    let tail = match address {
+        Some(IpAddr::V4(v4)) => v4.octets(),
+        Some(IpAddr::V6(v6)) => {
+            let o = v6.octets();
+            [o[12] ^ o[8], o[13] ^ o[9], o[14] ^ o[10], o[15] ^ o[11]]
+        }
+        None => [0; 4],
+    };
+    [0x02, tail[0], 0x52, 0xff, 0xfe, tail[1], tail[2], tail[3]]
+}
+
+/// Why a device was not opened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The link could not be opened.
+    Link(udp::OpenError),
+    /// A setting is wrong.
+    Setting(String),
+    /// The system refused something else that a device needs.
+    System(&'static str, io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link(error) => error.fmt(f),
+            Self::Setting(text) => f.write_str(text),
+            Self::System(what, error) => write!(f, "{what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Link(error) => Some(error),
+            Self::Setting(_) => None,
+            Self::System(_, error) => Some(error),
+        }
+    }
+}
+
+impl From<udp::OpenError> for OpenError {
+    fn from(error: udp::OpenError) -> Self {
+        Self::Link(error)
+    }
+}

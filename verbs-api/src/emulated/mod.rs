@@ -1,0 +1,16 @@
+//! The emulated device: the model over UDP and program memory.
+//!
+//! One lock holds the device, its link and the memory table ([`core`]). Who has it makes progress:
+//! every verb that posts or polls does so inline, and an engine thread ([`engine`]) serves a
+//! program that does neither, for one-sided operations must be answered all the same.
+
+mod config;
+mod context;
+mod core;
+mod engine;
+mod events;
+mod provider;
+
+pub use config::{EmulatedConfig, OpenError};
+pub use context::EmulatedContext;
+pub use provider::EmulatedProvider;
