@@ -251,6 +251,11 @@ impl<L: Link> Capture<L> {
     pub const fn inner(&self) -> &L {
         &self.inner
     }
+
+    /// The link inside, for what is particular to it, such as joining a multicast group.
+    pub const fn inner_mut(&mut self) -> &mut L {
+        &mut self.inner
+    }
 }
 
 impl<L: Link> Link for Capture<L> {

@@ -5,6 +5,8 @@
 pub mod capture;
 pub mod faults;
 mod pcapng;
+#[cfg(test)]
+mod tests;
 pub mod trace;
 
 pub use capture::{Capture, CaptureError, CaptureFile};

@@ -163,6 +163,11 @@ impl<L: Link, W: io::Write + Send> Trace<L, W> {
     pub const fn inner(&self) -> &L {
         &self.inner
     }
+
+    /// The link inside, for what is particular to it, such as joining a multicast group.
+    pub const fn inner_mut(&mut self) -> &mut L {
+        &mut self.inner
+    }
 }
 
 impl<W: io::Write> Printer<W> {

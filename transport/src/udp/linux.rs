@@ -360,6 +360,15 @@ pub(crate) fn interface_facts(name: &str) -> io::Result<(u32, bool)> {
     Ok((u32::try_from(mtu).unwrap_or(0), flags & running == running))
 }
 
+/// Moves the calling thread into another network namespace (`setns(2)`). Sockets that it opens from
+/// then on stay there, whoever uses them.
+#[cfg(test)]
+pub(super) fn enter_network(namespace: &std::fs::File) -> io::Result<()> {
+    // SAFETY: passes a descriptor that is open, and no memory.
+    let result = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

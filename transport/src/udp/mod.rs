@@ -1,8 +1,8 @@
 //! RoCEv2 over an ordinary UDP socket.
 //!
-//! [`UdpLink`] gathers frames into bursts that leave in one system call ([`queue`]), makes their
-//! ICRCs while they are in the cache, and takes apart and checks what arrives merged ([`checker`]).
-//! The system calls are behind a seam ([`system`]) so that tests can play the kernel.
+//! [`UdpLink`] gathers frames into bursts that leave in one system call (`queue`), makes their
+//! ICRCs while they are in the cache, and takes apart and checks what arrives merged (`checker`).
+//! The system calls are behind a seam (`system`) so that tests can play the kernel.
 //!
 //! * **Identification.** The ICRC covers the IPv4 identification. From an unconnected socket with
 //!   `IP_MTU_DISCOVER` = `DO` Linux sends 0, and over the segments of one `UDP_SEGMENT` send it

@@ -49,7 +49,7 @@ fn hexadecimal(ip: IpAddr) -> String {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::net::UdpSocket;
 

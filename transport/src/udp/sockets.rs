@@ -66,7 +66,8 @@ impl Sockets {
         let at = with_scope(config.address, config.port, scope);
         let receive = match ready_made {
             Some(socket) => {
-                socket.set_nonblocking(true).map_err(|e| OpenError::new("use the socket", e))?;
+                check_ready_made(&socket, at)
+                    .map_err(|e| OpenError::new("use the receiving socket that was given", e))?;
                 socket
             }
             None => bind_receiver(at)?,
@@ -248,6 +249,16 @@ fn bind_receiver(at: SocketAddr) -> Result<UdpSocket, OpenError> {
         }
         Err(e) => Err(OpenError::new("bind the receiving socket", e)),
     }
+}
+
+fn check_ready_made(socket: &UdpSocket, at: SocketAddr) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    let bound_to = socket.local_addr()?;
+    if (bound_to.ip(), bound_to.port()) == (at.ip(), at.port()) {
+        return Ok(());
+    }
+    let why = format!("it is bound to {bound_to}, not to {at}");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
 /// Binds to a free source port, starting somewhere else each time.

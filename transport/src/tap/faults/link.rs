@@ -55,6 +55,11 @@ impl<L: Link> Faults<L> {
         &self.inner
     }
 
+    /// The link inside, for what is particular to it, such as joining a multicast group.
+    pub const fn inner_mut(&mut self) -> &mut L {
+        &mut self.inner
+    }
+
     /// Other rules from now on, for instance none. What is held back stays so until it is due.
     pub fn set_rules(&mut self, rules: FaultRules) {
         self.rules = rules;

@@ -401,6 +401,8 @@ fn the_granted_buffer_is_told_and_its_overflow_counted() {
 fn a_socket_that_somebody_else_bound_can_be_adopted() {
     let place = Place::new();
     let socket = UdpSocket::bind((place.address(2), place.port)).unwrap();
+    let error = UdpLink::adopt(socket.try_clone().unwrap(), &place.config(1)).unwrap_err();
+    assert!(error.to_string().contains("it is bound to"), "{error}");
     let mut b = UdpLink::adopt(socket, &place.config(2)).unwrap();
     let mut a = UdpLink::open(&place.config(1)).unwrap();
     let there = route(&a, &b);

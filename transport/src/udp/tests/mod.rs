@@ -1,7 +1,8 @@
 //! Links that talk to each other, and a played kernel.
 
-mod kernel;
 mod loopback;
+#[cfg(target_os = "linux")]
+mod namespaces;
 mod played;
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};

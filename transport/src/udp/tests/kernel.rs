@@ -1,1 +1,0 @@
-//! What only a second network stack shows.
