@@ -2,11 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
 
 /// Every command, the program itself included.
 const COMMANDS: [&str; 11] = [
@@ -56,7 +52,11 @@ fn every_command_has_help_on_standard_output() {
             let Ran { code, out, err } = run(&format!("{line} {flag}"));
             assert_eq!((code, err.as_str()), (Some(0), ""), "{line} {flag}");
             assert!(out.contains("Usage: softrnic"), "{line} {flag}: {out}");
-            assert!(out.contains("--json"), "{line} {flag}: {out}");
+            for part in ["--json", "Examples:"] {
+                assert!(out.contains(part), "{line} {flag}: no {part}: {out}");
+            }
+            // Wider lines would be wrapped in the middle of an example.
+            assert!(out.lines().all(|text| text.chars().count() <= 100), "{line} {flag}: {out}");
         }
     }
 }
@@ -176,6 +176,11 @@ fn messages_have_no_colour_when_nobody_looks() {
 
 #[cfg(target_os = "linux")]
 mod limits {
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use serde_json::Value;
+
     use super::*;
 
     fn document(line: &str) -> Value {
