@@ -99,12 +99,8 @@ impl End {
             | M::MIN_RNR_TIMER;
         self.device.modify_qp(self.qp, &attributes, to_rtr).unwrap();
         attributes.state = QpState::Rts;
-        let to_rts = M::STATE
-            | M::SQ_PSN
-            | M::MAX_QP_RD_ATOMIC
-            | M::TIMEOUT
-            | M::RETRY_CNT
-            | M::RNR_RETRY;
+        let to_rts =
+            M::STATE | M::SQ_PSN | M::MAX_QP_RD_ATOMIC | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY;
         self.device.modify_qp(self.qp, &attributes, to_rts).unwrap();
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::UdpSocket;
 
 use proptest::prelude::*;
 use softrnic_model::verbs::{Gid, Psn};
@@ -235,6 +236,14 @@ impl Link for Plain {
     fn flush(&mut self, _: Instant) -> io::Result<()> {
         Ok(())
     }
+
+    fn join(&mut self, _group: Gid) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn leave(&mut self, _group: Gid) {}
+
+    fn sockets(&self, _each: &mut dyn FnMut(&UdpSocket)) {}
 
     fn counters(&self) -> LinkCounters {
         LinkCounters { tx_packets: self.sent.len() as u64, ..LinkCounters::default() }
