@@ -33,7 +33,12 @@ pub(super) fn execute<M: Memory + ?Sized>(
         Operation::CompareSwap | Operation::FetchAdd => {
             atomic(qp, shared, memory, facts, packet).map(|()| 1)
         }
-        _ => Err(Fault::UnsupportedOpcode),
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => Err(Fault::UnsupportedOpcode),
     }
 }
 
