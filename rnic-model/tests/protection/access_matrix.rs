@@ -297,12 +297,13 @@ fn windows() {
 }
 
 /// Places and sizes: above 4 GiB, up to the last address, all of memory, and nothing.
-const SHAPES: [(u64, u64, u64); 8] = [
+const SHAPES: [(u64, u64, u64); 9] = [
     (0, 96, 0),
     (0x1000, 0, 0x77),
     (0x7fff_ffff_f000, 5 << 30, (1 << 32) + 3),
     (0xffff_fff0, 0x20, 0xffff_ffff_0000),
     (1 << 63, 1 << 62, 1 << 61),
+    (0_u64.wrapping_sub(4096), 4096, 0),
     (0_u64.wrapping_sub(4096), 4096, 0_u64.wrapping_sub(4096)),
     (0, u64::MAX, 0),
     (1, u64::MAX, 1),
