@@ -165,6 +165,9 @@ impl Images {
         }
         let wrong_byte = |side: Side| {
             let (expected, found) = (&self.0[side as usize], &found[side as usize]);
+            if expected == found {
+                return None;
+            }
             let mut pairs = expected.iter().zip(found);
             let offset = pairs.position(|(expected, found)| expected != found)?;
             Some(WrongByte { side, offset, expected: expected[offset], found: found[offset] })

@@ -1,0 +1,209 @@
+//! The scenarios under other circumstances: the same answers, and packets that follow from them.
+
+use softrnic_conformance::lab::{Connection, Family, Lab, SimulatedLab};
+use softrnic_conformance::scenario::{Outcome, Roles, Scenario, Session, Stage, Work, sessions};
+use softrnic_model::profile::Profile;
+use softrnic_model::verbs::{AsyncEvent, Event, Mtu, Psn, QpState, QpType, WcStatus};
+use softrnic_model::wire::{AtomicAckEth, Packet, Syndrome, rnr_timer_ns};
+
+use crate::script;
+use crate::wire;
+use crate::world::{Ran, Run, SPEC, check_answers, check_packets, run, step, straight};
+
+fn check_all(run: &Run, family: Family) {
+    assert_eq!(run.len(), 57);
+    for ran in run.values() {
+        check_answers(ran, &SPEC, family);
+        check_packets(ran, &SPEC, family);
+    }
+}
+
+#[test]
+fn roles_swapped() {
+    for family in Family::ALL {
+        check_all(&run(Profile::SPEC, family, Roles::Swapped, &sessions()), family);
+    }
+}
+
+#[test]
+fn every_session_wraps_its_sequence_numbers() {
+    for first in [0xff_fffe, 0xff_ffff, 0x7f_ffff] {
+        let sessions: Vec<_> =
+            sessions().into_iter().map(|s| s.starting_at(Psn::new(first))).collect();
+        check_all(&run(Profile::SPEC, Family::V4, Roles::Straight, &sessions), Family::V4);
+    }
+}
+
+/// Holds packets against those that follow from the work request. `at` is the distance of the
+/// requester's sequence number from its first, which is moved on.
+fn check_script(ran: &Ran, at: &mut u32) {
+    let own = wire::names(&ran.ends, ran.first_psn);
+    let lines = wire::by_sender(&ran.packets, &ran.ends[0])
+        .map(|packets| packets.iter().map(|packet| script::line(packet, &own)).collect::<Vec<_>>());
+    let expected = script::expected(&ran.observation, &ran.connection, *at);
+    assert_eq!(lines, expected, "{}", ran.observation.scenario.name);
+    *at += script::psns(&ran.observation.scenario.work, &ran.connection);
+}
+
+/// Whether both queue pairs are still usable after every scenario of a session.
+fn goes_well(session: &Session) -> bool {
+    let runs = straight(&SPEC, Family::V4);
+    session.scenarios.iter().all(|s| runs[s.name].observation.states == [QpState::Rts; 2])
+}
+
+#[test]
+fn both_ways_on_one_connection() {
+    let mut ran = 0;
+    for session in sessions().iter().filter(|session| goes_well(session)) {
+        let mut lab = SimulatedLab::new(Profile::SPEC, Family::V4);
+        let mut stage = Stage::open(&mut lab, &session.connection, Roles::Straight).unwrap();
+        let mut at = [0, 0];
+        for scenario in &session.scenarios {
+            for (roles, at) in Roles::ALL.into_iter().zip(&mut at) {
+                let there = step(&mut stage, scenario, roles, &session.connection);
+                check_answers(&there, &SPEC, Family::V4);
+                check_script(&there, at);
+                ran += 1;
+            }
+        }
+        stage.close().unwrap();
+    }
+    // Everyday, wrap, a WRITE of nothing with a wrong key, UD, UC.
+    assert_eq!(ran, 2 * (32 + 2 + 1 + 3 + 4));
+}
+
+#[test]
+fn every_path_mtu() {
+    for mtu in Mtu::ALL {
+        for session in sessions() {
+            let session = session.with_path_mtu(mtu);
+            let mut lab = SimulatedLab::new(Profile::SPEC, Family::V6);
+            let mut stage = Stage::open(&mut lab, &session.connection, Roles::Straight).unwrap();
+            let mut at = 0;
+            for scenario in &session.scenarios {
+                let ran = step(&mut stage, scenario, Roles::Straight, &session.connection);
+                check_answers(&ran, &SPEC, Family::V6);
+                check_script(&ran, &mut at);
+            }
+            stage.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_compare_and_swap_that_hits() {
+    const AT: u32 = 32_768;
+    // What the responder's buffer holds there: byte i is 7 i + 1.
+    let held = u64::from_ne_bytes([1, 8, 15, 22, 29, 36, 43, 50]);
+    let (first, second) = (0xcafe_babe_dead_beef, 0x0123_4567_89ab_cdef);
+    let swap =
+        |compare, swap| Scenario::new("cas_hit", Work::compare_swap(compare, swap).from(AT).at(AT));
+    let steps = [
+        (swap(held, first), held),
+        (swap(held, second), first), // misses
+        (swap(first, second), first),
+        (swap(second, second), second),
+    ];
+    let mut lab = SimulatedLab::new(Profile::SPEC, Family::V4);
+    let mut stage = Stage::open(&mut lab, &Connection::RC, Roles::Straight).unwrap();
+    for (scenario, found) in steps {
+        let ran = step(&mut stage, &scenario, Roles::Straight, &Connection::RC);
+        check_answers(&ran, &SPEC, Family::V4);
+        let [_, answers] = wire::by_sender(&ran.packets, &ran.ends[0]);
+        let answer = Packet::parse(&answers[0]).unwrap();
+        assert_eq!(answer.atomic_ack_eth().map(AtomicAckEth::original), Some(found));
+    }
+    let [_, responder] = stage.ends(Roles::Straight);
+    let at = AT as usize;
+    assert_eq!(stage.lab.read(&responder)[at..at + 8], second.to_ne_bytes());
+    stage.close().unwrap();
+}
+
+#[test]
+fn nothing_is_sent_again_before_the_rnr_timer_ends() {
+    let runs = straight(&SPEC, Family::V4);
+    for (name, naks_least) in [("rnr_then_ok", 100), ("E_rnr_exceeded", 2)] {
+        let ran = &runs[name];
+        let mut wait_until = None;
+        let mut naks = 0;
+        for tapped in &ran.packets {
+            let packet = Packet::parse(&tapped.packet).unwrap();
+            match packet.aeth().map(softrnic_model::wire::Aeth::syndrome) {
+                Some(Syndrome::RnrNak { timer }) => {
+                    assert_eq!(timer, ran.connection.min_rnr_timer);
+                    naks += 1;
+                    wait_until = Some(tapped.at_ns + rnr_timer_ns(timer));
+                }
+                Some(_) => {}
+                None => assert!(wait_until.is_none_or(|until| tapped.at_ns >= until), "{name}"),
+            }
+        }
+        assert!(naks >= naks_least, "{name}: {naks}");
+    }
+}
+
+#[test]
+fn the_same_run_twice_is_the_same() {
+    let all = || {
+        let runs = run(Profile::SPEC, Family::V4, Roles::Straight, &sessions());
+        runs.into_values().map(|ran| ran.packets).collect::<Vec<_>>()
+    };
+    assert!(all() == all());
+}
+
+/// What every profile must agree on: the number of completions, their numbers and statuses.
+#[test]
+fn profiles_differ_only_where_nothing_is_said() {
+    let told = |profile: Profile| {
+        let runs = run(profile, Family::V4, Roles::Straight, &sessions());
+        let wcs = |outcome: &Outcome| match outcome {
+            Outcome::Completed(wcs) => wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect(),
+            Outcome::Refused(errno) => panic!("refused with {errno}"),
+        };
+        let told =
+            |(name, ran): (&'static str, Ran)| (name, ran.observation.outcomes.each_ref().map(wcs));
+        runs.into_iter().map(told).collect::<Vec<(_, [Vec<_>; 2])>>()
+    };
+    let spec = told(Profile::SPEC);
+    assert_eq!(told(Profile::STRICT), spec);
+    assert_eq!(told(Profile::CX5), spec);
+}
+
+/// A responder's program learns of a violation by an event, for no completion tells it.
+#[test]
+fn refused_access_raises_an_event() {
+    for ran in straight(&SPEC, Family::V4).values() {
+        let responder = ran.ends[1].qp;
+        let status = match &ran.observation.outcomes[0] {
+            Outcome::Completed(wcs) => wcs.first().map(|wc| wc.status),
+            Outcome::Refused(_) => None,
+        };
+        let completed = ran.observation.outcomes[1] != Outcome::Completed(Vec::new());
+        let expected: &[Event] = match status {
+            Some(WcStatus::RemoteAccessError) => {
+                &[Event::Async(AsyncEvent::QpAccessError(responder))]
+            }
+            Some(WcStatus::RemoteInvalidRequest) if !completed => {
+                &[Event::Async(AsyncEvent::QpRequestError(responder))]
+            }
+            _ => &[],
+        };
+        let name = ran.observation.scenario.name;
+        assert_eq!(ran.events[0], [], "{name}: the requester has its completion");
+        assert_eq!(ran.events[1], expected, "{name}");
+    }
+}
+
+#[test]
+fn no_datagram_is_acknowledged_or_asks_for_it() {
+    for ran in straight(&SPEC, Family::V6).values() {
+        if ran.connection.qp_type == QpType::Rc {
+            continue;
+        }
+        for tapped in &ran.packets {
+            let packet = Packet::parse(&tapped.packet).unwrap();
+            assert!(!packet.bth.ack_req());
+            assert_eq!(tapped.route.src, ran.ends[0].gid);
+        }
+    }
+}
