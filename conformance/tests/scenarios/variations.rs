@@ -1,14 +1,18 @@
 //! The scenarios under other circumstances: the same answers, and packets that follow from them.
 
-use softrnic_conformance::lab::{Connection, Family, Lab, SimulatedLab};
-use softrnic_conformance::scenario::{Outcome, Roles, Scenario, Session, Stage, Work, sessions};
+use std::time::Duration;
+
+use softrnic_conformance::lab::{Connection, Endpoint, Family, Lab, Pace, SimulatedLab};
+use softrnic_conformance::scenario::{
+    Outcome, Roles, Scenario, Session, Side, Stage, Work, sessions,
+};
 use softrnic_model::profile::Profile;
-use softrnic_model::verbs::{AsyncEvent, Event, Mtu, Psn, QpState, QpType, WcStatus};
+use softrnic_model::verbs::{AsyncEvent, Event, Mtu, Psn, QpState, QpType, RecvWr, Sge, WcStatus};
 use softrnic_model::wire::{AtomicAckEth, Packet, Syndrome, rnr_timer_ns};
 
 use crate::script;
 use crate::wire;
-use crate::world::{Ran, Run, SPEC, check_answers, check_packets, run, step, straight};
+use crate::world::{Ran, Run, SPEC, check_answers, check_packets, lab, run, step, straight};
 
 fn check_all(run: &Run, family: Family) {
     assert_eq!(run.len(), 57);
@@ -21,7 +25,15 @@ fn check_all(run: &Run, family: Family) {
 #[test]
 fn roles_swapped() {
     for family in Family::ALL {
-        check_all(&run(Profile::SPEC, family, Roles::Swapped, &sessions()), family);
+        check_all(&run(lab(Profile::SPEC, family), Roles::Swapped, &sessions()), family);
+    }
+}
+
+#[test]
+fn packets_in_bursts() {
+    for family in Family::ALL {
+        let lab = SimulatedLab::new(Profile::SPEC, family, Pace::Bursts);
+        check_all(&run(lab, Roles::Straight, &sessions()), family);
     }
 }
 
@@ -30,7 +42,7 @@ fn every_session_wraps_its_sequence_numbers() {
     for first in [0xff_fffe, 0xff_ffff, 0x7f_ffff] {
         let sessions: Vec<_> =
             sessions().into_iter().map(|s| s.starting_at(Psn::new(first))).collect();
-        check_all(&run(Profile::SPEC, Family::V4, Roles::Straight, &sessions), Family::V4);
+        check_all(&run(lab(Profile::SPEC, Family::V4), Roles::Straight, &sessions), Family::V4);
     }
 }
 
@@ -55,7 +67,7 @@ fn goes_well(session: &Session) -> bool {
 fn both_ways_on_one_connection() {
     let mut ran = 0;
     for session in sessions().iter().filter(|session| goes_well(session)) {
-        let mut lab = SimulatedLab::new(Profile::SPEC, Family::V4);
+        let mut lab = lab(Profile::SPEC, Family::V4);
         let mut stage = Stage::open(&mut lab, &session.connection, Roles::Straight).unwrap();
         let mut at = [0, 0];
         for scenario in &session.scenarios {
@@ -77,7 +89,7 @@ fn every_path_mtu() {
     for mtu in Mtu::ALL {
         for session in sessions() {
             let session = session.with_path_mtu(mtu);
-            let mut lab = SimulatedLab::new(Profile::SPEC, Family::V6);
+            let mut lab = lab(Profile::SPEC, Family::V6);
             let mut stage = Stage::open(&mut lab, &session.connection, Roles::Straight).unwrap();
             let mut at = 0;
             for scenario in &session.scenarios {
@@ -88,6 +100,75 @@ fn every_path_mtu() {
             stage.close().unwrap();
         }
     }
+}
+
+/// Only the last packet of a message is solicited.
+#[test]
+fn solicited_messages_of_several_packets() {
+    let mut session = sessions().remove(0);
+    session.scenarios.retain(|s| ["send3000", "write_imm_multi", "send_imm"].contains(&s.name));
+    let mut lab = lab(Profile::SPEC, Family::V4);
+    let mut stage = Stage::open(&mut lab, &session.connection, Roles::Straight).unwrap();
+    let mut at = 0;
+    for scenario in &session.scenarios {
+        let scenario = Scenario { work: scenario.work.solicited(), ..*scenario };
+        let ran = step(&mut stage, &scenario, Roles::Straight, &session.connection);
+        check_answers(&ran, &SPEC, Family::V4);
+        check_script(&ran, &mut at);
+    }
+    assert_eq!(at, 3 + 1 + 4);
+    stage.close().unwrap();
+}
+
+/// Posts two receives, numbered 7 and 8.
+fn post_two(lab: &mut SimulatedLab, at: &Endpoint) {
+    for wr_id in [7, 8] {
+        let sge = Sge { addr: at.buffer.addr, length: 64, lkey: at.buffer.lkey };
+        lab.post_recv(at, &RecvWr { wr_id, sges: &[sge] }).unwrap();
+    }
+}
+
+/// Once a request has failed, everything that is posted and will be posted is flushed, in order, at
+/// each end that went to error, and nowhere else.
+#[test]
+fn what_is_left_is_flushed() {
+    use WcStatus::WorkRequestFlushed as Flushed;
+    let mut flushes = 0;
+    for session in sessions().iter().filter(|session| !goes_well(session)) {
+        let [scenario] = session.scenarios[..] else {
+            panic!("errors have connections of their own")
+        };
+        if scenario.receive.is_some() || scenario.name == "E_rnr_exceeded" {
+            continue; // the receives posted here would be used up
+        }
+        let mut lab = lab(Profile::SPEC, Family::V4);
+        let mut stage = Stage::open(&mut lab, &session.connection, Roles::Straight).unwrap();
+        let ends = stage.ends(Roles::Straight);
+        ends.iter().for_each(|end| post_two(stage.lab, end));
+        let observation = stage.run(&scenario, Roles::Straight).unwrap();
+        for (side, end) in Side::ALL.into_iter().zip(&ends) {
+            let Outcome::Completed(mut wcs) = observation.outcomes[side as usize].clone() else {
+                panic!("{} is refused", scenario.name);
+            };
+            let failed = observation.states[side as usize] == QpState::Err;
+            if failed {
+                post_two(stage.lab, end);
+                wcs.extend(stage.lab.poll(end, 8, Duration::ZERO).unwrap());
+            }
+            let mut told: Vec<_> = wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect();
+            if side == Side::Requester {
+                let (first, status) = told.remove(0);
+                assert!(first == 1 && status != WcStatus::Success && status != Flushed);
+            }
+            let all = [(7, Flushed), (8, Flushed), (7, Flushed), (8, Flushed)];
+            let expected = if failed { &all[..] } else { &[] };
+            assert_eq!(told, expected, "{} of {}", side, scenario.name);
+            flushes += told.len();
+        }
+        stage.close().unwrap();
+    }
+    // Ten scenarios fail both ends, and one the requester alone.
+    assert_eq!(flushes, (10 * 2 + 1) * 4);
 }
 
 #[test]
@@ -104,7 +185,7 @@ fn a_compare_and_swap_that_hits() {
         (swap(first, second), first),
         (swap(second, second), second),
     ];
-    let mut lab = SimulatedLab::new(Profile::SPEC, Family::V4);
+    let mut lab = lab(Profile::SPEC, Family::V4);
     let mut stage = Stage::open(&mut lab, &Connection::RC, Roles::Straight).unwrap();
     for (scenario, found) in steps {
         let ran = step(&mut stage, &scenario, Roles::Straight, &Connection::RC);
@@ -132,7 +213,7 @@ fn nothing_is_sent_again_before_the_rnr_timer_ends() {
                 Some(Syndrome::RnrNak { timer }) => {
                     assert_eq!(timer, ran.connection.min_rnr_timer);
                     naks += 1;
-                    wait_until = Some(tapped.at_ns + rnr_timer_ns(timer));
+                    wait_until = Some(tapped.arrives_ns + rnr_timer_ns(timer));
                 }
                 Some(_) => {}
                 None => assert!(wait_until.is_none_or(|until| tapped.at_ns >= until), "{name}"),
@@ -145,7 +226,7 @@ fn nothing_is_sent_again_before_the_rnr_timer_ends() {
 #[test]
 fn the_same_run_twice_is_the_same() {
     let all = || {
-        let runs = run(Profile::SPEC, Family::V4, Roles::Straight, &sessions());
+        let runs = run(lab(Profile::SPEC, Family::V4), Roles::Straight, &sessions());
         runs.into_values().map(|ran| ran.packets).collect::<Vec<_>>()
     };
     assert!(all() == all());
@@ -155,7 +236,7 @@ fn the_same_run_twice_is_the_same() {
 #[test]
 fn profiles_differ_only_where_nothing_is_said() {
     let told = |profile: Profile| {
-        let runs = run(profile, Family::V4, Roles::Straight, &sessions());
+        let runs = run(lab(profile, Family::V4), Roles::Straight, &sessions());
         let wcs = |outcome: &Outcome| match outcome {
             Outcome::Completed(wcs) => wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect(),
             Outcome::Refused(errno) => panic!("refused with {errno}"),

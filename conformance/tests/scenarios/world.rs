@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use softrnic_conformance::difference::{BY_THE_RULES, Difference, Oddity};
 use softrnic_conformance::judge::judge;
-use softrnic_conformance::lab::{Connection, Endpoint, Family, SimulatedLab, Tapped};
+use softrnic_conformance::lab::{Connection, Endpoint, Family, Pace, SimulatedLab, Tapped};
 use softrnic_conformance::recorded::{RXE_V4, RXE_V6, Recording};
 use softrnic_conformance::scenario::{
     Observation, Roles, Scenario, Session, Side, Stage, sessions,
@@ -35,8 +35,7 @@ pub(crate) struct Ran {
 pub(crate) type Run = BTreeMap<&'static str, Ran>;
 
 /// Runs `sessions` one after the other in one lab.
-pub(crate) fn run(profile: Profile, family: Family, roles: Roles, sessions: &[Session]) -> Run {
-    let mut lab = SimulatedLab::new(profile, family);
+pub(crate) fn run(mut lab: SimulatedLab, roles: Roles, sessions: &[Session]) -> Run {
     let mut all = Run::new();
     for session in sessions {
         let mut stage = Stage::open(&mut lab, &session.connection, roles).expect("it connects");
@@ -47,6 +46,11 @@ pub(crate) fn run(profile: Profile, family: Family, roles: Roles, sessions: &[Se
         stage.close().expect("what was made can be destroyed");
     }
     all
+}
+
+/// A lab whose packets arrive one by one.
+pub(crate) fn lab(profile: Profile, family: Family) -> SimulatedLab {
+    SimulatedLab::new(profile, family, Pace::OneByOne)
 }
 
 /// Runs one scenario on a stage.
@@ -114,10 +118,10 @@ pub(crate) fn recording(family: Family) -> &'static Recording {
 /// The run of all sessions as they were recorded.
 pub(crate) fn straight(judged: &Judged, family: Family) -> &'static Run {
     static RUNS: [LazyLock<Run>; 4] = [
-        LazyLock::new(|| run(SPEC.profile, Family::V4, Roles::Straight, &sessions())),
-        LazyLock::new(|| run(SPEC.profile, Family::V6, Roles::Straight, &sessions())),
-        LazyLock::new(|| run(RXE.profile, Family::V4, Roles::Straight, &sessions())),
-        LazyLock::new(|| run(RXE.profile, Family::V6, Roles::Straight, &sessions())),
+        LazyLock::new(|| run(lab(Profile::SPEC, Family::V4), Roles::Straight, &sessions())),
+        LazyLock::new(|| run(lab(Profile::SPEC, Family::V6), Roles::Straight, &sessions())),
+        LazyLock::new(|| run(lab(Profile::RXE, Family::V4), Roles::Straight, &sessions())),
+        LazyLock::new(|| run(lab(Profile::RXE, Family::V6), Roles::Straight, &sessions())),
     ];
     let of_profile = if judged.profile == SPEC.profile { 0 } else { 2 };
     &RUNS[of_profile + usize::from(family == Family::V6)]
