@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use softrnic_conformance::difference::Oddity;
+use softrnic_conformance::difference::{BY_THE_RULES, Difference, Oddity};
+use softrnic_conformance::judge::judge;
 use softrnic_conformance::lab::Family;
 use softrnic_conformance::scenario::sessions;
 
 use crate::capture::scenes;
-use crate::world::{Judged, RXE, SPEC, check_answers, check_packets, recording, straight};
+use crate::world::{
+    Judged, RXE, Ran, Run, SPEC, check_answers, check_packets, recording, straight,
+};
 
 /// Judges one scenario. What was declared to differ must differ.
 fn check(name: &str, judged: &Judged, family: Family) {
@@ -67,6 +70,23 @@ fn every_recorded_scenario_is_a_test() {
         assert!(recording(family).names().eq(sorted.iter().copied()));
         let captured = scenes(family);
         assert!(NAMES.iter().all(|&name| captured.contains_key(name)));
+    }
+}
+
+/// A declared difference that is not there is a problem, and so is one that is not declared.
+#[test]
+fn differences_are_there_exactly_where_they_are_declared() {
+    let declared = |name: &str| BY_THE_RULES.iter().any(|d| d.scenarios.contains(&name));
+    let has_problems = |run: &Run, name: &str, table: &[Difference]| {
+        let Ran { observation, connection, .. } = &run[name];
+        let verdict = judge(observation, connection.qp_type, recording(Family::V4), table);
+        !verdict.problems.is_empty()
+    };
+    for &name in NAMES {
+        let rxe = straight(&RXE, Family::V4);
+        assert_eq!(has_problems(rxe, name, BY_THE_RULES), declared(name), "{name}");
+        let spec = straight(&SPEC, Family::V4);
+        assert_eq!(has_problems(spec, name, &[]), declared(name), "{name}");
     }
 }
 

@@ -7,7 +7,10 @@ use softrnic_conformance::scenario::{
     Outcome, Roles, Scenario, Session, Side, Stage, Work, sessions,
 };
 use softrnic_model::profile::Profile;
-use softrnic_model::verbs::{AsyncEvent, Event, Mtu, Psn, QpState, QpType, RecvWr, Sge, WcStatus};
+use softrnic_model::verbs::{
+    AsyncEvent, Event, Key, Mtu, Psn, QpState, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge,
+    WcStatus,
+};
 use softrnic_model::wire::{AtomicAckEth, Packet, Syndrome, rnr_timer_ns};
 
 use crate::script;
@@ -128,16 +131,21 @@ fn post_two(lab: &mut SimulatedLab, at: &Endpoint) {
     }
 }
 
-/// Once a request has failed, everything that is posted and will be posted is flushed, in order, at
-/// each end that went to error, and nowhere else.
+/// Takes what has completed: number and status.
+fn told(lab: &mut SimulatedLab, at: &Endpoint) -> Vec<(u64, WcStatus)> {
+    let wcs = lab.poll(at, 16, Duration::from_millis(1)).unwrap();
+    wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect()
+}
+
+/// Once a request has failed, the receives that are posted and those that will be are flushed, in
+/// order, at each end that went to error, and nowhere else.
 #[test]
-fn what_is_left_is_flushed() {
+fn receives_that_are_left_are_flushed() {
     use WcStatus::WorkRequestFlushed as Flushed;
-    let mut flushes = 0;
+    const FLUSHED: [(u64, WcStatus); 2] = [(7, Flushed), (8, Flushed)];
+    let mut failed_ends = 0;
     for session in sessions().iter().filter(|session| !goes_well(session)) {
-        let [scenario] = session.scenarios[..] else {
-            panic!("errors have connections of their own")
-        };
+        let [scenario] = session.scenarios[..] else { panic!("errors have a connection each") };
         if scenario.receive.is_some() || scenario.name == "E_rnr_exceeded" {
             continue; // the receives posted here would be used up
         }
@@ -147,28 +155,47 @@ fn what_is_left_is_flushed() {
         ends.iter().for_each(|end| post_two(stage.lab, end));
         let observation = stage.run(&scenario, Roles::Straight).unwrap();
         for (side, end) in Side::ALL.into_iter().zip(&ends) {
-            let Outcome::Completed(mut wcs) = observation.outcomes[side as usize].clone() else {
+            let Outcome::Completed(wcs) = &observation.outcomes[side as usize] else {
                 panic!("{} is refused", scenario.name);
             };
             let failed = observation.states[side as usize] == QpState::Err;
-            if failed {
-                post_two(stage.lab, end);
-                wcs.extend(stage.lab.poll(end, 8, Duration::ZERO).unwrap());
-            }
-            let mut told: Vec<_> = wcs.iter().map(|wc| (wc.wr_id, wc.status)).collect();
-            if side == Side::Requester {
-                let (first, status) = told.remove(0);
-                assert!(first == 1 && status != WcStatus::Success && status != Flushed);
-            }
-            let all = [(7, Flushed), (8, Flushed), (7, Flushed), (8, Flushed)];
-            let expected = if failed { &all[..] } else { &[] };
-            assert_eq!(told, expected, "{} of {}", side, scenario.name);
-            flushes += told.len();
+            let expected = if failed { &FLUSHED[..] } else { &[] };
+            let own = usize::from(side == Side::Requester);
+            let before: Vec<_> = wcs[own..].iter().map(|wc| (wc.wr_id, wc.status)).collect();
+            assert_eq!(before, expected, "{side} of {}", scenario.name);
+            post_two(stage.lab, end);
+            assert_eq!(told(stage.lab, end), expected, "{side} of {}", scenario.name);
+            failed_ends += usize::from(failed);
         }
         stage.close().unwrap();
     }
     // Ten scenarios fail both ends, and one the requester alone.
-    assert_eq!(flushes, (10 * 2 + 1) * 4);
+    assert_eq!(failed_ends, 10 * 2 + 1);
+}
+
+/// The same for sends: what was posted behind the one that failed, and what is posted then.
+#[test]
+fn sends_that_are_left_are_flushed() {
+    use WcStatus::{RemoteAccessError, WorkRequestFlushed as Flushed};
+    let mut lab = lab(Profile::SPEC, Family::V4);
+    let ends @ [own, peer] = lab.connect(&Connection::RC).unwrap();
+    let sge = Sge { addr: own.buffer.addr, length: 64, lkey: own.buffer.lkey };
+    let remote_addr = peer.buffer.addr;
+    let post = |lab: &mut SimulatedLab, wr_id, rkey| {
+        let op = SendOp::Write { remote_addr, rkey, imm: None };
+        let wr = SendWr { wr_id, op, flags: SendFlags::empty(), sges: &[sge], inline: &[] };
+        lab.post_send(&own, &wr).unwrap();
+    };
+    let wrong = Key(peer.buffer.rkey.0 ^ 1);
+    post(&mut lab, 1, wrong);
+    post(&mut lab, 2, wrong);
+    post(&mut lab, 3, peer.buffer.rkey);
+    let expected = [(1, RemoteAccessError), (2, Flushed), (3, Flushed)];
+    assert_eq!(told(&mut lab, &own), expected);
+    post(&mut lab, 4, peer.buffer.rkey);
+    assert_eq!(told(&mut lab, &own), [(4, Flushed)]);
+    assert_eq!(lab.read(&peer), vec![0; peer.buffer.len], "nothing was written");
+    ends.iter().for_each(|end| lab.destroy(end).unwrap());
 }
 
 #[test]
