@@ -10,7 +10,7 @@ use softrnic_model::verbs::{
 };
 
 pub use connection::{ALL_RIGHTS, CAPABILITIES, Connection, Step};
-pub use simulated::{Family, SimulatedLab, Tapped};
+pub use simulated::{Family, Pace, SimulatedLab, Tapped};
 
 /// Two devices that can reach each other, and programs that use them.
 ///

@@ -12,7 +12,7 @@ use softrnic_model::verbs::{
 };
 use softrnic_model::wire::Route;
 use softrnic_model::{Device, DeviceConfig, Instant, Memory, MemoryId};
-use softrnic_transport::sim::{Fabric, FabricConfig, Fate, HostId};
+use softrnic_transport::sim::{Fabric, FabricConfig, Fate, HostId, Weather};
 
 use super::{ALL_RIGHTS, Buffer, CAPABILITIES, Connection, Endpoint, Lab};
 
@@ -42,8 +42,10 @@ impl Family {
 /// A packet that left a device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tapped {
-    /// When, in nanoseconds of virtual time.
+    /// When it left, in nanoseconds of virtual time.
     pub at_ns: u64,
+    /// When it arrives.
+    pub arrives_ns: u64,
     /// Which device.
     pub from: HostId,
     /// Addresses of the IP and UDP headers.
@@ -72,34 +74,65 @@ pub struct SimulatedLab {
     events: [Vec<Event>; 2],
 }
 
+/// How packets follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// One by one, as on a cable: a device sees each before the next one is there.
+    OneByOne,
+    /// All that leave at the same time arrive at the same time.
+    Bursts,
+}
+
+/// Time that a packet keeps its cable busy.
+const PACKET_NS: u64 = 400;
+
+/// Notes every packet, and lets it wait for those that left before it.
+struct Cables {
+    tap: Rc<RefCell<Vec<Tapped>>>,
+    pace: Pace,
+    /// When the cable of each host is free.
+    free: [Instant; 2],
+}
+
+impl Weather for Cables {
+    fn judge(&mut self, now: Instant, from: HostId, route: &Route, packet: &[u8]) -> Fate {
+        let at = match self.pace {
+            Pace::Bursts => now,
+            Pace::OneByOne => now.max(self.free[from]),
+        };
+        self.free[from] = at.plus_ns(PACKET_NS);
+        let route = TappedRoute { src: route.src, dst: route.dst, src_port: route.src_port };
+        self.tap.borrow_mut().push(Tapped {
+            at_ns: now.as_ns(),
+            arrives_ns: at.plus_ns(FABRIC.latency_ns).as_ns(),
+            from,
+            route,
+            packet: packet.to_vec(),
+        });
+        Fate::Delay(at.ns_since(now))
+    }
+}
+
+const FABRIC: FabricConfig = FabricConfig { latency_ns: 1_000, icrc: true };
+
 impl SimulatedLab {
     /// A lab whose devices behave as `profile` says.
     #[must_use]
-    pub fn new(profile: Profile, family: Family) -> Self {
-        let mut fabric = Fabric::new(FabricConfig::default());
+    pub fn new(profile: Profile, family: Family, pace: Pace) -> Self {
+        let mut fabric = Fabric::new(FABRIC);
         let mut host = |device: u8| {
             fabric.add_host(Device::new(DeviceConfig {
                 profile,
                 gids: vec![family.gid(device)],
-                // Numbers and keys of the two ends shall differ, so that none passes for another.
+                // Numbers of the two ends shall differ, so that none passes for another.
                 first_qp_index: 0x100 * (1 + u16::from(device)),
                 ..DeviceConfig::default()
             }))
         };
         let hosts = [host(0), host(1)];
         let tap = Rc::new(RefCell::new(Vec::new()));
-        let into = Rc::clone(&tap);
-        fabric.set_weather(Some(Box::new(
-            move |now: Instant, from: HostId, route: &Route, packet: &[u8]| {
-                into.borrow_mut().push(Tapped {
-                    at_ns: now.as_ns(),
-                    from,
-                    route: TappedRoute { src: route.src, dst: route.dst, src_port: route.src_port },
-                    packet: packet.to_vec(),
-                });
-                Fate::Pass
-            },
-        )));
+        let cables = Cables { tap: Rc::clone(&tap), pace, free: [Instant::ZERO; 2] };
+        fabric.set_weather(Some(Box::new(cables)));
         Self { fabric, hosts, tap, events: [Vec::new(), Vec::new()] }
     }
 
