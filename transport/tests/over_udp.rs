@@ -1,4 +1,5 @@
 //! Two devices that talk over UDP on this host, in fair and in foul weather.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant as Clock};
@@ -99,12 +100,8 @@ impl End {
             | M::MIN_RNR_TIMER;
         self.device.modify_qp(self.qp, &attributes, to_rtr).unwrap();
         attributes.state = QpState::Rts;
-        let to_rts = M::STATE
-            | M::SQ_PSN
-            | M::MAX_QP_RD_ATOMIC
-            | M::TIMEOUT
-            | M::RETRY_CNT
-            | M::RNR_RETRY;
+        let to_rts =
+            M::STATE | M::SQ_PSN | M::MAX_QP_RD_ATOMIC | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY;
         self.device.modify_qp(self.qp, &attributes, to_rts).unwrap();
     }
 

@@ -236,6 +236,14 @@ impl Link for Plain {
         Ok(())
     }
 
+    fn join(&mut self, _: Gid) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn leave(&mut self, _: Gid) {}
+
+    fn sockets(&self, _: &mut dyn FnMut(&std::net::UdpSocket)) {}
+
     fn counters(&self) -> LinkCounters {
         LinkCounters { tx_packets: self.sent.len() as u64, ..LinkCounters::default() }
     }
