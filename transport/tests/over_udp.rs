@@ -174,7 +174,7 @@ fn exchange(faults: &str) {
     let after = u64::from_ne_bytes(b.bytes(800_000, 8).try_into().unwrap());
     assert_eq!(after, before.wrapping_add(5), "once");
     assert_eq!(a.bytes(800_000, 8), before.to_ne_bytes());
-    let received = b.poll().expect("a receive has completed");
+    let received = b.poll().unwrap();
     assert_eq!((received.byte_len, received.imm_data), (7001, 9));
     assert_eq!(b.bytes(900_000, 7001), a.bytes(700_000, 7001));
     let spoilt = a.link.counters().faults_dropped + b.link.counters().faults_dropped;
