@@ -10,14 +10,16 @@ use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
 use softrnic_transport::udp::Offload;
 use softrnic_transport::{Link, Outgoing, UdpConfig, UdpLink};
 
-fn pair(host: u8, offload: Offload) -> (UdpLink, UdpLink) {
-    let port = UdpSocket::bind("127.255.0.4:0").unwrap().local_addr().unwrap().port();
+/// Two links, and a socket that keeps their port from others.
+fn pair(host: u8, offload: Offload) -> (UdpLink, UdpLink, UdpSocket) {
+    let reserved = UdpSocket::bind("127.255.0.4:0").unwrap();
+    let port = reserved.local_addr().unwrap().port();
     let open = |host| {
         let mut config = UdpConfig::new([127, 80, 0, host].into()).with_port(port);
         (config.gso, config.gro) = (offload, offload);
         UdpLink::open(&config).unwrap()
     };
-    (open(host), open(host + 1))
+    (open(host), open(host + 1), reserved)
 }
 
 /// Moves some hundred packets of several lengths; returns how many arrived.
@@ -58,7 +60,7 @@ fn assert_no_allocation(a: &mut impl Link, b: &mut impl Link, route: Route) {
 #[test]
 fn udp_links() {
     for (host, offload) in [(1, Offload::Auto), (3, Offload::Off)] {
-        let (mut a, mut b) = pair(host, offload);
+        let (mut a, mut b, _reserved) = pair(host, offload);
         let route = Route { src: a.gid(), dst: b.gid(), hop_limit: 64, ..Route::default() };
         assert_no_allocation(&mut a, &mut b, route);
     }
@@ -66,7 +68,7 @@ fn udp_links() {
 
 #[test]
 fn taps() {
-    let (a, b) = pair(5, Offload::Auto);
+    let (a, b, _reserved) = pair(5, Offload::Auto);
     let route = Route { src: a.gid(), dst: b.gid(), hop_limit: 64, ..Route::default() };
     let file = CaptureFile::to(std::io::sink(), SystemTime::UNIX_EPOCH);
     let rules = "drop=5%,reorder=5%,duplicate=5%,delay=5%:1ms,corrupt=5%,ecn=5%";

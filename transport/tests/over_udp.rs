@@ -153,7 +153,8 @@ fn run(a: &mut End, b: &mut End, count: usize) -> Vec<Wc> {
 }
 
 fn exchange(faults: &str) {
-    let port = UdpSocket::bind("127.255.0.3:0").unwrap().local_addr().unwrap().port();
+    let reserved = UdpSocket::bind("127.255.0.3:0").unwrap();
+    let port = reserved.local_addr().unwrap().port();
     let mut a = End::new([127, 79, 0, 1].into(), port, faults);
     let mut b = End::new([127, 79, 0, 2].into(), port, faults);
     let (a_qp, b_qp, a_gid, b_gid) = (a.qp, b.qp, a.gid, b.gid);
