@@ -289,7 +289,7 @@ cores               2
 state of the cores  near
 
 name    #bytes  average [MB/s]
-------------------------------
+-------------------------------
 a           64            1235
 longer    4096               -
 

@@ -1,1 +1,10 @@
-//! To be filled.
+//! Cases that judge any RDMA device.
+//!
+//! [`lab`] is what a case needs of devices: two ends, in the words of the verbs. [`scenario`] holds
+//! the cases that a soft-RoCE device was recorded with, and runs them on a lab; [`recorded`] holds
+//! what that device answered; [`difference`] says where another answer is the right one.
+
+pub mod difference;
+pub mod lab;
+pub mod recorded;
+pub mod scenario;

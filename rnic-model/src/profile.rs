@@ -20,6 +20,10 @@ pub struct Profile {
     /// the bytes in front of the IPv4 header in the GRH area of a datagram (annex A17).
     pub poison: bool,
 
+    /// Whether the opcode of a failed completion is 0, which reads as SEND. By rule it is undefined
+    /// (`ibv_poll_cq(3)`); soft-RoCE leaves it 0, others say what failed.
+    pub failed_opcode_is_zero: bool,
+
     /// Whether receive completions of RC and UC say that there is a GRH. By rule the flag belongs
     /// to datagrams (`ibv_poll_cq(3)`); soft-RoCE sets it on all.
     pub grh_flag_on_connected: bool,
@@ -128,6 +132,7 @@ impl Profile {
     pub const SPEC: Self = Self {
         name: "spec",
         poison: false,
+        failed_opcode_is_zero: false,
         grh_flag_on_connected: false,
         imm_flag_on_send: false,
         bad_lkey: WcStatus::LocalProtectionError,
@@ -149,6 +154,7 @@ impl Profile {
     /// Soft-RoCE of Linux 6.1.
     pub const RXE: Self = Self {
         name: "rxe",
+        failed_opcode_is_zero: true,
         grh_flag_on_connected: true,
         imm_flag_on_send: true,
         bad_lkey: WcStatus::LocalQpOperationError,
@@ -281,7 +287,7 @@ mod tests {
             DatagramTooLong::FailsReceive(WcStatus::LocalQpOperationError)
         );
         assert_eq!(rxe.read_without_depth, ReadWithoutDepth::Waits);
-        assert!(rxe.grh_flag_on_connected && rxe.imm_flag_on_send);
+        assert!(rxe.grh_flag_on_connected && rxe.imm_flag_on_send && rxe.failed_opcode_is_zero);
         assert!(rxe.unaligned_atomic_refused_at_post && !rxe.access_error_event);
     }
 
@@ -294,6 +300,7 @@ mod tests {
             assert_eq!(profile.datagram_too_long, DatagramTooLong::Dropped);
             assert_ne!(profile.read_without_depth, ReadWithoutDepth::Waits);
             assert!(!profile.grh_flag_on_connected && !profile.imm_flag_on_send);
+            assert!(!profile.failed_opcode_is_zero);
             assert!(!profile.unaligned_atomic_refused_at_post && profile.access_error_event);
         }
     }

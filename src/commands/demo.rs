@@ -11,7 +11,7 @@ Examples:
   softrnic demo --trace                      the same, and a line for every frame
   softrnic demo --faults SPEC                the same in bad weather";
 
-/// Take a tour: two processes, a connection, every kind of operation, and an access that is refused
+/// Take a tour: two processes, every kind of operation, an access that is refused
 ///
 /// Starts a second process on this host, connects a queue pair of each, and shows a SEND, an RDMA
 /// WRITE, an RDMA READ and an atomic at work, then a WRITE past the end of a region and how both

@@ -15,8 +15,8 @@ Examples:
   softrnic pingpong --ud -s 1024 HOST        over UD; the server needs --ud -s 1024 as well
   softrnic pingpong -e -c HOST               sleep until completions come, check every byte
 
-The server must run first. Both ends need the same transport, size, iterations and MTU; when they
-differ, both say which option it is. A service level (-l) and a GID index (-g) are each end's own.";
+The server must run first. Both ends need the same transport, size, iterations and MTU; when
+they differ, both say which option it is. Service level (-l) and GID index (-g) are each end's own.";
 
 /// Send messages back and forth between two hosts and time them
 ///

@@ -14,7 +14,7 @@ Examples:
   softrnic stat -i 1s                        every second, as differences, until interrupted
   softrnic stat -i 500ms -n 10               ten times";
 
-/// Show the counters of running devices: frames, bytes, retransmissions, drops and their reasons
+/// Show what running devices have counted: frames, bytes, retransmissions, drops
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StatArgs {

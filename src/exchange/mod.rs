@@ -2,7 +2,7 @@
 //! other their queue pairs and regions before RDMA can begin, and agree on when to go on.
 //!
 //! A TCP connection carries lines of JSON ([`message`]), each bounded in length and time
-//! ([`line`]). The client speaks first, the server checks and answers; every later line is one word
+//! ([`mod@line`]). The client speaks first, the server checks and answers; every later line is one word
 //! of a rendezvous. A side that cannot go on says why, and the other repeats it.
 
 mod error;

@@ -2,6 +2,7 @@
 //! they belong. Each case runs in a process of its own, for a signal handler belongs to all of it.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![expect(unsafe_code, reason = "installs signal handlers and faults on purpose")]
+#![expect(clippy::expect_used, reason = "a test may fail like this")]
 
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -25,8 +25,9 @@ const PORT: u8 = 1;
 const TIMER_CODES: RangeInclusive<u8> = 0..=31;
 /// Both retry counts: 3 bits.
 const RETRIES: RangeInclusive<u8> = 0..=7;
-/// The rights that a queue pair has. `LOCAL_WRITE` means nothing here, but programs give it.
-const QP_RIGHTS: Access = Access::REMOTE.union(Access::LOCAL_WRITE);
+/// The rights that may be given to a queue pair. Only those of peers mean something, but programs
+/// give it what they registered their memory with, and devices do not mind.
+const QP_RIGHTS: Access = Access::all();
 const FLOW_LABEL_MAX: u32 = 0xf_ffff;
 
 /// Checks a whole `modify_qp`: the assumed state, the step, the values. Returns the state to be in
@@ -69,7 +70,7 @@ pub fn check_values(
         (
             Mask::ACCESS_FLAGS,
             QP_RIGHTS.contains(a.access),
-            "qp_access_flags has rights other than local write and remote write, read and atomic",
+            "qp_access_flags has a right that does not exist",
         ),
         (
             Mask::PATH_MTU,

@@ -42,7 +42,14 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
         Operation::Acknowledge => on_acknowledge(qp, shared, now, packet, psn),
         Operation::ReadResponse => on_read_response(qp, shared, memory, now, facts, packet),
         Operation::AtomicAcknowledge => on_atomic_response(qp, shared, memory, now, packet, psn),
-        _ => shared.count(Counter::DropUnexpectedResponse),
+        Operation::Send
+        | Operation::Write
+        | Operation::ReadRequest
+        | Operation::CompareSwap
+        | Operation::FetchAdd
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => shared.count(Counter::DropUnexpectedResponse),
     }
 }
 
@@ -115,10 +122,7 @@ fn advance(qp: &mut Qp, shared: &mut Shared, end: Psn) -> bool {
         }
         let count = requester.oldest;
         let wqe = requester.sq.wqe(count);
-        if matches!(
-            wqe.op,
-            SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
-        ) {
+        if wqe.op.is_answered_with_data() {
             return false;
         }
         let wqe_end = wqe.end_psn();
@@ -225,28 +229,28 @@ pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, why: Option<Failu
     };
     if let Some(why) = why {
         why.mark(&mut wc, &shared.profile);
-        shared.count(match wc.status {
-            WcStatus::WorkRequestFlushed => Counter::RequesterCqeFlush,
-            _ => Counter::RequesterCqeError,
-        });
+        let flushed = wc.status == WcStatus::WorkRequestFlushed;
+        shared.count(if flushed { Counter::RequesterCqeFlush } else { Counter::RequesterCqeError });
     }
     let entry = CqEntry { wc, slot: Slot::Send(count) };
     shared.complete(qp.init.send_cq, entry, why.is_some());
 }
 
+/// Failures that have a counter of their own.
+const FAILURE_COUNTERS: [(WcStatus, Counter); 5] = [
+    (WcStatus::RetryExceeded, Counter::RetryExceeded),
+    (WcStatus::RnrRetryExceeded, Counter::RnrRetryExceeded),
+    (WcStatus::RemoteAccessError, Counter::RequesterRemoteAccess),
+    (WcStatus::RemoteInvalidRequest, Counter::RequesterRemoteInvalidRequest),
+    (WcStatus::RemoteOperationError, Counter::RequesterRemoteOperation),
+];
+
 /// The oldest request fails: it is reported, and the queue pair goes to its error state.
 fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
     let count = qp.requester.oldest;
-    let counter = match why.status(&shared.profile) {
-        WcStatus::RetryExceeded => Some(Counter::RetryExceeded),
-        WcStatus::RnrRetryExceeded => Some(Counter::RnrRetryExceeded),
-        WcStatus::RemoteAccessError => Some(Counter::RequesterRemoteAccess),
-        WcStatus::RemoteInvalidRequest => Some(Counter::RequesterRemoteInvalidRequest),
-        WcStatus::RemoteOperationError => Some(Counter::RequesterRemoteOperation),
-        _ => None,
-    };
-    if let Some(counter) = counter {
-        shared.count(counter);
+    let status = why.status(&shared.profile);
+    if let Some((_, counter)) = FAILURE_COUNTERS.iter().find(|(counted, _)| *counted == status) {
+        shared.count(*counter);
     }
     qp.requester.failed = None;
     complete(qp, shared, count, Some(why));

@@ -87,6 +87,9 @@ impl Failure {
             wc.pkey_index = (POISON & 0xffff) as u16;
         } else {
             wc.byte_len = 0;
+            if profile.failed_opcode_is_zero {
+                wc.opcode = WcOpcode::Send;
+            }
         }
     }
 }

@@ -10,36 +10,14 @@ use crate::verbs::{Access, Key, PdId, SendFlags, SendOp, Sge, WcStatus};
 use super::failure::Failure;
 use super::pair::Qp;
 
-/// Whether all local memory of a send request may be used as it asks.
-pub(crate) fn check_message(
-    qp: &Qp,
-    shared: &Shared,
-    count: u32,
-    wqe: &SendWqe,
-) -> Result<(), Failure> {
-    if wqe.flags.contains(SendFlags::INLINE) {
-        return Ok(());
-    }
-    let needs = needs_of(wqe);
+/// Whether the answer to a READ or an atomic may be put where its request says.
+pub(crate) fn check_answer_place(qp: &Qp, shared: &Shared, count: u32) -> Result<(), Failure> {
+    let needs = Access::LOCAL_WRITE;
     for sge in qp.requester.sq.sges(count).iter().filter(|sge| sge.length != 0) {
         let request = local_request(qp.init.pd, sge.lkey, sge.addr, u64::from(sge.length), needs);
         shared.protection.check(&request)?;
     }
     Ok(())
-}
-
-/// What a send request does to its local memory.
-fn needs_of(wqe: &SendWqe) -> Access {
-    match wqe.op {
-        SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
-            Access::LOCAL_WRITE
-        }
-        SendOp::Send { .. }
-        | SendOp::SendTo { .. }
-        | SendOp::Write { .. }
-        | SendOp::BindMw { .. }
-        | SendOp::LocalInvalidate { .. } => Access::empty(),
-    }
 }
 
 fn local_request(pd: PdId, key: Key, addr: u64, length: u64, needs: Access) -> AccessRequest {

@@ -204,9 +204,7 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
                 Err(why) => Start::Fails(why),
             };
         }
-        SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
-            if qp.attr.max_rd_atomic == 0 =>
-        {
+        op if op.is_answered_with_data() && qp.attr.max_rd_atomic == 0 => {
             return match shared.profile.read_without_depth {
                 ReadWithoutDepth::Waits => Start::Waits,
                 ReadWithoutDepth::Fails(status) => Start::Fails(status.into()),
@@ -218,7 +216,11 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
         | SendOp::Write { .. }
         | SendOp::Read { .. } => wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1),
     };
-    if let Err(why) = local::check_message(qp, shared, count, &wqe) {
+    // What is sent is judged as it is copied; where an answer goes must be right before the peer
+    // is asked.
+    if wqe.op.is_answered_with_data()
+        && let Err(why) = local::check_answer_place(qp, shared, count)
+    {
         return Start::Fails(why);
     }
     assign(qp, count, packets);
@@ -389,10 +391,7 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
 /// The packet has left: moves on, and completes what needs no answer.
 pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, ends_request: bool) {
     let requester = &mut qp.requester;
-    let is_read = matches!(
-        requester.sq.wqe(requester.next).op,
-        SendOp::Read { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. }
-    );
+    let is_read = requester.sq.wqe(requester.next).op.is_answered_with_data();
     requester.next_psn = requester.next_psn.plus(psns);
     if requester.next_psn.distance_from(requester.end_psn) > 0 {
         requester.end_psn = requester.next_psn;

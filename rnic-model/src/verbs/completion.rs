@@ -103,3 +103,23 @@ pub struct Wc {
     /// Index of the P_Key that a datagram came with.
     pub pkey_index: u16,
 }
+
+impl Default for Wc {
+    /// An empty place to poll into. It says [`WcStatus::GeneralError`], so that nobody takes it for
+    /// a completion.
+    fn default() -> Self {
+        Self {
+            wr_id: 0,
+            status: WcStatus::GeneralError,
+            opcode: WcOpcode::Send,
+            flags: WcFlags::empty(),
+            vendor_err: 0,
+            byte_len: 0,
+            imm_data: 0,
+            invalidated_rkey: Key(0),
+            qp_num: QpNum::new(0),
+            src_qp: QpNum::new(0),
+            pkey_index: 0,
+        }
+    }
+}

@@ -116,6 +116,15 @@ pub enum SendOp {
     },
 }
 
+impl SendOp {
+    /// Whether the peer answers with data (READs and atomics), which the read depth limits.
+    #[must_use]
+    #[inline]
+    pub const fn is_answered_with_data(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. })
+    }
+}
+
 /// A send work request (`ibv_post_send(3)`).
 #[derive(Clone, Copy, Debug)]
 pub struct SendWr<'a> {

@@ -216,3 +216,75 @@ impl fmt::Debug for Bth {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_where_they_belong() {
+        let plain = Bth::new(Opcode(0x0a), QpNum::new(0x0a_0b0c), Psn::new(0x01_0203));
+        assert_eq!(plain.as_bytes(), [0x0a, 0, 0xff, 0xff, 0, 0x0a, 0x0b, 0x0c, 0, 1, 2, 3]);
+        let full = plain
+            .with_solicited(true)
+            .with_migreq(true)
+            .with_pad(3)
+            .with_transport_version(0xf)
+            .with_pkey(0x1234)
+            .with_fecn(true)
+            .with_becn(true)
+            .with_ack_req(true);
+        assert_eq!(
+            full.as_bytes(),
+            [0x0a, 0xff, 0x12, 0x34, 0xc0, 0x0a, 0x0b, 0x0c, 0x80, 1, 2, 3]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(bytes: [u8; 12]) {
+            let read = Bth::read_from_bytes(&bytes).unwrap();
+            let again = Bth::new(read.opcode(), read.dest_qp(), read.psn())
+                .with_solicited(read.solicited())
+                .with_migreq(read.migreq())
+                .with_pad(read.pad())
+                .with_transport_version(read.transport_version())
+                .with_pkey(read.pkey())
+                .with_fecn(read.fecn())
+                .with_becn(read.becn())
+                .with_ack_req(read.ack_req());
+            let mut expected = bytes;
+            expected[4] &= 0xc0;
+            expected[8] &= 0x80;
+            prop_assert_eq!(again.as_bytes(), &expected[..]);
+        }
+
+        /// Each setter changes its own bits, reserved ones of others included.
+        #[test]
+        fn setters_leave_the_rest_alone(bytes: [u8; 12], on: bool, n: u32) {
+            let read = Bth::read_from_bytes(&bytes).unwrap();
+            let changed = [
+                (read.with_solicited(on), 1, 0x80),
+                (read.with_migreq(on), 1, 0x40),
+                (read.with_pad(n as usize), 1, 0x30),
+                (read.with_transport_version(n.to_le_bytes()[0]), 1, 0x0f),
+                (read.with_fecn(on), 4, 0x80),
+                (read.with_becn(on), 4, 0x40),
+                (read.with_ack_req(on), 8, 0x80),
+            ];
+            for (bth, byte, mask) in changed {
+                let mut difference: [u8; 12] = zerocopy::transmute!(bth);
+                difference.iter_mut().zip(bytes).for_each(|(new, old)| *new ^= old);
+                prop_assert_eq!(difference[byte] & !mask, 0);
+                difference[byte] = 0;
+                prop_assert_eq!(difference, [0; 12]);
+            }
+            let moved = read.with_psn(Psn::new(n)).with_dest_qp(QpNum::new(n));
+            prop_assert_eq!((moved.psn(), moved.dest_qp()), (Psn::new(n), QpNum::new(n)));
+            let back = moved.with_psn(read.psn()).with_dest_qp(read.dest_qp());
+            prop_assert_eq!(back, read);
+        }
+    }
+}

@@ -78,3 +78,40 @@ impl fmt::Debug for HeaderBuf {
         write!(f, "HeaderBuf({:02x?})", self.as_slice())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Reth;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn holds_what_was_pushed() {
+        let mut buf = HeaderBuf::new();
+        assert!(buf.is_empty());
+        buf.push(&[1u8, 2, 3]);
+        buf.push(&Reth::new_zeroed());
+        buf.push(&[4u8]);
+        assert_eq!(buf.len(), 20);
+        assert_eq!(buf.as_slice()[..4], [1, 2, 3, 0]);
+        assert_eq!(buf.as_slice()[18..], [0, 4]);
+    }
+
+    #[test]
+    fn is_equal_by_content() {
+        let (mut a, mut b) = (HeaderBuf::new(), HeaderBuf::new());
+        a.push(&[7u8; HeaderBuf::CAPACITY]);
+        assert_ne!(a, b);
+        b.push(&[7u8; HeaderBuf::CAPACITY]);
+        assert_eq!(a, b);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "no packet has such long headers")]
+    fn more_than_fits_is_a_mistake_of_the_caller() {
+        let mut buf = HeaderBuf::new();
+        buf.push(&[0u8; HeaderBuf::CAPACITY]);
+        buf.push(&[0u8; 1]);
+    }
+}

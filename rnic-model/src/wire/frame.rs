@@ -260,3 +260,143 @@ pub fn emit_frame(
     out.extend_from_slice(&seed.finish(packet));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{IcrcVerdict, Packet};
+
+    fn v4() -> Route {
+        Route {
+            src: Gid::from_v4([10, 77, 0, 1]),
+            dst: Gid::from_v4([10, 77, 0, 2]),
+            src_port: 50_000,
+            traffic_class: 2,
+            hop_limit: 64,
+            flow_label: 0,
+        }
+    }
+
+    fn v6() -> Route {
+        let (src, dst) = (Gid([0xfd; 16]), Gid([0xfe; 16]));
+        Route { src, dst, flow_label: 0x12345, ..v4() }
+    }
+
+    const PACKET: [u8; 16] = [4, 0, 0xff, 0xff, 0, 0, 0, 17, 0x80, 0, 0, 1, 0xaa, 0xbb, 0xcc, 0xdd];
+
+    fn emitted(route: &Route) -> Vec<u8> {
+        let mut out = Vec::new();
+        emit_frame(route, 0x1234, &PACKET, &mut out).unwrap();
+        out
+    }
+
+    /// Where the IP header starts.
+    const IP: usize = 14;
+
+    #[test]
+    fn what_is_emitted_is_read_back() {
+        for route in [v4(), v6()] {
+            let bytes = emitted(&route);
+            let frame = RoceFrame::parse(&bytes).unwrap();
+            assert_eq!(frame.route, route);
+            assert_eq!(frame.packet, PACKET);
+            assert_eq!(frame.icrc, frame.expected_icrc());
+            assert_eq!(frame.ip.identification(), route.is_v4().then_some(0x1234));
+            assert_eq!(frame.vlan, None);
+            assert!(frame.trailer.is_empty());
+            if let IpHeader::V4 { header, options } = frame.ip {
+                assert_eq!(header.checksum.get(), header.checksum(options));
+                assert_eq!(header.flags_fragment.get(), Ipv4Header::DONT_FRAGMENT);
+            }
+            assert!(Packet::parse(frame.packet).is_ok());
+        }
+    }
+
+    #[test]
+    fn mac_addresses_tell_the_ip_addresses() {
+        let of = |dst: Gid| EthernetHeader::for_route(&Route { dst, ..v4() }).dst;
+        assert_eq!(of(Gid::from_v4([10, 77, 0, 2])), [2, 0, 10, 77, 0, 2]);
+        assert_eq!(of(Gid::from_v4([239, 200, 1, 2])), [1, 0, 0x5e, 72, 1, 2]);
+        assert_eq!(of(Gid([0xfe; 16])), [2, 0, 0xfe, 0xfe, 0xfe, 0xfe]);
+        assert_eq!(of(Gid([0xff; 16])), [0x33, 0x33, 0xff, 0xff, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn vlan_tag_options_and_trailer_are_kept() {
+        let mut bytes = emitted(&v4());
+        // Four bytes of IPv4 options (no operation), counted in both lengths.
+        bytes[IP] = 0x46;
+        bytes[IP + 3] += 4;
+        bytes.splice(IP + 20..IP + 20, [1, 1, 1, 0]);
+        bytes.splice(12..12, [0x81, 0x00, 0x60, 0x05]);
+        bytes.extend([0; 7]);
+        let frame = RoceFrame::parse(&bytes).unwrap();
+        assert_eq!(frame.vlan.map(|tag| tag.control.get()), Some(0x6005));
+        let IpHeader::V4 { header, options } = frame.ip else { panic!("IPv4") };
+        assert_eq!(options, [1, 1, 1, 0]);
+        assert_eq!(frame.trailer, [0; 7]);
+        assert_eq!(frame.packet, PACKET);
+        let mut again = Vec::new();
+        frame.emit(&mut again);
+        assert_eq!(again, bytes);
+        // The ICRC covers the options, and the checksum does too.
+        assert_ne!(frame.icrc, frame.expected_icrc());
+        assert_ne!(header.checksum(options), header.checksum(&[1, 1, 1, 1]));
+        let seed = IcrcSeed::from_headers(&bytes[18..42], Some(&frame.udp)).unwrap();
+        assert_eq!(seed.verify(&PACKET, frame.expected_icrc()), IcrcVerdict::Full);
+    }
+
+    /// The reason that remains after some bytes of a good frame were replaced.
+    fn reason(route: &Route, changes: &[(usize, u8)]) -> Option<NotRoce> {
+        let mut bytes = emitted(route);
+        changes.iter().for_each(|&(at, value)| bytes[at] = value);
+        RoceFrame::parse(&bytes).err()
+    }
+
+    #[test]
+    fn each_reason() {
+        let (v4, v6) = (v4(), v6());
+        assert_eq!(RoceFrame::parse(&[0; 13]), Err(NotRoce::EthernetTooShort));
+        assert_eq!(reason(&v4, &[(12, 0x89), (13, 0x15)]), Some(NotRoce::EtherType(0x8915)));
+        assert_eq!(RoceFrame::parse(&emitted(&v4)[..IP + 19]), Err(NotRoce::IpTooShort));
+        assert_eq!(RoceFrame::parse(&emitted(&v6)[..IP + 39]), Err(NotRoce::IpTooShort));
+        for first in [0x65, 0x44, 0x05] {
+            assert_eq!(reason(&v4, &[(IP, first)]), Some(NotRoce::IpHeader));
+        }
+        assert_eq!(reason(&v6, &[(IP, 0x45)]), Some(NotRoce::IpHeader));
+        assert_eq!(reason(&v4, &[(IP, 0x4f)]), Some(NotRoce::IpTooShort));
+        for len in [0, 19, 49] {
+            assert_eq!(reason(&v4, &[(IP + 3, len)]), Some(NotRoce::IpLength));
+        }
+        assert_eq!(reason(&v4, &[(IP + 3, 27)]), Some(NotRoce::IpLength));
+        assert_eq!(reason(&v6, &[(IP + 5, 29)]), Some(NotRoce::IpLength));
+        assert_eq!(reason(&v4, &[(IP + 6, 0x60)]), Some(NotRoce::Fragment));
+        assert_eq!(reason(&v4, &[(IP + 7, 1)]), Some(NotRoce::Fragment));
+        assert_eq!(reason(&v4, &[(IP + 9, 6)]), Some(NotRoce::Protocol(6)));
+        assert_eq!(reason(&v6, &[(IP + 6, 0)]), Some(NotRoce::Protocol(0)));
+        assert_eq!(reason(&v4, &[(IP + 20 + 3, 0xb8)]), Some(NotRoce::Port(4792)));
+        assert_eq!(reason(&v4, &[(IP + 20 + 5, 27)]), Some(NotRoce::UdpLength));
+        assert_eq!(reason(&v6, &[(IP + 40 + 5, 29)]), Some(NotRoce::UdpLength));
+        let short = [(IP + 3, 31), (IP + 20 + 5, 11)];
+        assert_eq!(reason(&v4, &short), Some(NotRoce::TooShortForIcrc));
+        let mut mapped = emitted(&v6);
+        mapped[IP + 8..IP + 24].copy_from_slice(&v4.src.0);
+        assert_eq!(RoceFrame::parse(&mapped), Err(NotRoce::MappedAddress));
+    }
+
+    #[test]
+    fn a_packet_that_fits_no_datagram_is_refused() {
+        let longest = [(v4(), 65_535 - 20 - 8 - 4), (v6(), 65_535 - 8 - 4)];
+        for (route, longest) in longest {
+            let mut out = Vec::from([7]);
+            let packet = alloc::vec![0; longest + 1];
+            let refused = emit_frame(&route, 0, &packet, &mut out);
+            assert_eq!(refused, Err(PacketTooLong { len: longest + 1 }));
+            assert_eq!(out, [7]);
+            out.clear();
+            emit_frame(&route, 0, &packet[1..], &mut out).unwrap();
+            let frame = RoceFrame::parse(&out).unwrap();
+            assert_eq!(frame.icrc, frame.expected_icrc());
+        }
+    }
+}

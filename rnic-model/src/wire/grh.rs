@@ -52,3 +52,69 @@ impl Grh {
         (v6.version() == 6 && !mapped).then(|| v6.route(0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v4() -> Route {
+        Route {
+            src: Gid::from_v4([10, 77, 0, 1]),
+            dst: Gid::from_v4([10, 77, 0, 2]),
+            src_port: 0,
+            traffic_class: 0x1a,
+            hop_limit: 63,
+            flow_label: 0,
+        }
+    }
+
+    fn v6() -> Route {
+        let mut dst = [0xfe; 16];
+        dst[15] = 9;
+        let (src, dst) = (Gid([0xfd; 16]), Gid(dst));
+        Route { src, dst, src_port: 0, traffic_class: 0xa5, hop_limit: 1, flow_label: 0xa_bcde }
+    }
+
+    #[test]
+    fn ipv4_lies_in_the_second_half_whatever_is_in_front() {
+        let Grh(mut bytes) = Grh::new(&v4(), 68);
+        assert_eq!(bytes[..20], [0; 20]);
+        assert_eq!(bytes[20..30], [0x45, 0x1a, 0, 20 + 8 + 68, 0, 0, 0x40, 0, 63, 17]);
+        assert_eq!(bytes[32..], [10, 77, 0, 1, 10, 77, 0, 2]);
+        for poison in [0x00, 0x45, 0x60, 0x6b, 0xff] {
+            bytes[..20].fill(poison);
+            assert_eq!(Grh::parse(&bytes), Some(v4()), "{poison:#x}");
+        }
+    }
+
+    #[test]
+    fn ipv6_is_as_on_the_wire() {
+        let Grh(bytes) = Grh::new(&v6(), 68);
+        assert_eq!(bytes[..8], [0x6a, 0x5a, 0xbc, 0xde, 0, 8 + 68, 17, 1]);
+        assert_eq!(Grh::parse(&bytes), Some(v6()));
+    }
+
+    #[test]
+    fn an_ipv4_header_with_a_wrong_checksum_is_not_believed() {
+        let Grh(mut bytes) = Grh::new(&v4(), 68);
+        bytes[39] ^= 1;
+        assert_eq!(Grh::parse(&bytes), None);
+        bytes[0] = 0x60;
+        assert_eq!(Grh::parse(&bytes).map(|route| route.is_v4()), Some(false));
+    }
+
+    #[test]
+    fn nothing_and_mapped_addresses_are_no_header() {
+        assert_eq!(Grh::parse(&[0; 40]), None);
+        let mut mapped = v6();
+        mapped.src = Gid::from_v4([1, 2, 3, 4]);
+        assert_eq!(Grh::parse(&Grh::new(&mapped, 0).0), None);
+    }
+
+    #[test]
+    fn lengths_that_cannot_be_do_no_harm() {
+        for route in [v4(), v6()] {
+            assert_eq!(Grh::parse(&Grh::new(&route, usize::MAX).0), Some(route));
+        }
+    }
+}

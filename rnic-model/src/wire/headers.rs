@@ -295,3 +295,60 @@ impl Feth {
         self.word.get().to_be_bytes()[3]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::Syndrome;
+
+    /// Makes a header of arbitrary bytes, makes it again from its fields, and expects the same
+    /// bytes with the reserved bits cleared.
+    macro_rules! round_trips {
+        ($($test:ident: $type:ident($($field:ident),*) $(reserves $($reserved:expr),+)?;)*) => {
+            proptest! {$(
+                #[test]
+                fn $test(bytes: [u8; size_of::<$type>()]) {
+                    let read = $type::read_from_bytes(&bytes).unwrap();
+                    let again = $type::new($(read.$field()),*);
+                    let reserved: &[(usize, u8)] = &[$($($reserved),+)?];
+                    let mut expected = bytes;
+                    reserved.iter().for_each(|&(byte, kept)| expected[byte] &= kept);
+                    prop_assert_eq!(again.as_bytes(), &expected[..]);
+                    $(prop_assert_eq!(again.$field(), read.$field());)*
+                }
+            )*}
+        };
+    }
+
+    round_trips! {
+        reth: Reth(va, rkey, len);
+        aeth: Aeth(syndrome, msn);
+        atomic_eth: AtomicEth(va, rkey, swap_or_add, compare);
+        atomic_ack_eth: AtomicAckEth(original);
+        imm_dt: ImmDt(data);
+        ieth: Ieth(rkey);
+        deth: Deth(qkey, src_qp) reserves (4, 0);
+        xrc_eth: XrcEth(srq) reserves (0, 0);
+        feth: Feth(placement, selectivity) reserves (0, 0), (1, 0), (2, 0), (3, 0x3f);
+    }
+
+    #[test]
+    fn bytes_are_where_they_belong() {
+        let reth = Reth::new(0x0102_0304_0506_0708, Key(0x1112_1314), 0x2122_2324);
+        assert_eq!(
+            reth.as_bytes(),
+            [1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24]
+        );
+        let aeth = Aeth::new(Syndrome::RnrNak { timer: 12 }, 0xff00_0102);
+        assert_eq!(aeth.as_bytes(), [0x2c, 0, 1, 2]);
+        let atomic = AtomicEth::new(1, Key(2), 3, 4);
+        let words = atomic.as_bytes().chunks(4).map(|word| word[3]);
+        assert!(words.eq([0, 1, 2, 0, 3, 0, 4]));
+        assert_eq!(Deth::new(0x8001_0000, QpNum::GSI).as_bytes(), [0x80, 1, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(XrcEth::new(0xff12_3456).as_bytes(), [0, 0x12, 0x34, 0x56]);
+        let feth = Feth::new(Feth::PERSISTENCE, Feth::REGION);
+        assert_eq!(feth.as_bytes(), [0, 0, 0, 0b01_0010]);
+    }
+}

@@ -7,7 +7,6 @@
 
 mod bth;
 mod build;
-mod crc;
 mod frame;
 mod grh;
 mod headers;

@@ -178,3 +178,80 @@ impl fmt::Debug for Packet<'_> {
         shown.field("payload_len", &self.payload.len()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_opcode_at_every_length_with_every_pad() {
+        for opcode in 0..=u8::MAX {
+            let header_len = Opcode(opcode).facts().map_or(12, OpcodeFacts::header_len);
+            for (pad, len) in (0..4).flat_map(|pad| (0..80).map(move |len| (pad, len))) {
+                let mut bytes: Vec<u8> = (0..len).collect();
+                for (at, value) in [(0, opcode), (1, pad << 4)] {
+                    bytes.get_mut(at).into_iter().for_each(|byte| *byte = value);
+                }
+                let (len, pad) = (usize::from(len), usize::from(pad));
+                let expected = if len < 12 {
+                    Err(ParseError::TooShortForBth)
+                } else if len % 4 != 0 {
+                    Err(ParseError::Misaligned)
+                } else if len < header_len {
+                    Err(ParseError::TooShortForHeaders)
+                } else if len < header_len + pad {
+                    Err(ParseError::PadTooLong)
+                } else {
+                    Ok(&bytes[header_len..len - pad])
+                };
+                let parsed = Packet::parse(&bytes);
+                assert_eq!(parsed.map(|packet| packet.payload), expected, "{opcode} {pad} {len}");
+            }
+        }
+    }
+
+    #[test]
+    fn extension_headers_follow_each_other_and_fill_the_header() {
+        for opcode in (0..=u8::MAX).map(Opcode).filter(|opcode| opcode.facts().is_some()) {
+            let facts = opcode.facts().unwrap();
+            let mut bytes = [0; 64];
+            bytes[0] = opcode.0;
+            let packet = Packet::parse(&bytes).unwrap();
+            let at = |header: *const u8, len: usize| {
+                let start = header as usize - bytes.as_ptr() as usize;
+                start..start + len
+            };
+            let present = [
+                packet.deth().map(|h| at(core::ptr::from_ref(h).cast(), 8)),
+                packet.xrc_eth().map(|h| at(core::ptr::from_ref(h).cast(), 4)),
+                packet.feth().map(|h| at(core::ptr::from_ref(h).cast(), 4)),
+                packet.reth().map(|h| at(core::ptr::from_ref(h).cast(), 16)),
+                packet.atomic_eth().map(|h| at(core::ptr::from_ref(h).cast(), 28)),
+                packet.aeth().map(|h| at(core::ptr::from_ref(h).cast(), 4)),
+                packet.atomic_ack_eth().map(|h| at(core::ptr::from_ref(h).cast(), 8)),
+                packet.imm_dt().map(|h| at(core::ptr::from_ref(h).cast(), 4)),
+                packet.ieth().map(|h| at(core::ptr::from_ref(h).cast(), 4)),
+            ];
+            let end = present.iter().flatten().fold(12, |end, range| {
+                assert_eq!(range.start, end, "{opcode:?}");
+                range.end
+            });
+            assert_eq!(end, facts.header_len(), "{opcode:?}");
+            assert_eq!(present.iter().flatten().count(), facts.extensions.iter().count());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_safe_to_show(bytes in prop::collection::vec(any::<u8>(), 0..96)) {
+            if let Ok(packet) = Packet::parse(&bytes) {
+                let shown = alloc::format!("{packet:?}");
+                prop_assert!(shown.starts_with("Packet"));
+            }
+        }
+    }
+}

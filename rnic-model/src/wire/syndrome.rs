@@ -1,6 +1,6 @@
 //! What an acknowledgement says, and the 5-bit time codes of the transport.
 
-/// The high byte of an [`Aeth`](super::Aeth) (IBA volume 1, section 9.7.5.1).
+/// The high byte of an [`Aeth`](super::Aeth) (IBA volume 1, section 9.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Syndrome {
     /// Done.
@@ -78,8 +78,8 @@ impl From<Syndrome> for u8 {
     }
 }
 
-/// Nanoseconds of an RNR timer code, of which the low 5 bits count (IBA volume 1, table of RNR NAK
-/// timer values).
+/// Nanoseconds of an RNR timer code, of which the low 5 bits count (`min_rnr_timer` in
+/// `ibv_modify_qp(3)`).
 #[must_use]
 pub const fn rnr_timer_ns(code: u8) -> u64 {
     RNR_TIMER_10_US[(code & 0x1f) as usize] as u64 * 10_000
@@ -92,11 +92,65 @@ const RNR_TIMER_10_US: [u32; 32] = [
 ];
 
 /// Nanoseconds of a local ACK timeout code, of which the low 5 bits count: 4.096 us times two to
-/// the power of the code. 0 means never (IBA volume 1, section 11.2.5.2; `ibv_modify_qp(3)`).
+/// the power of the code. 0 means never (`timeout` in `ibv_modify_qp(3)`).
 #[must_use]
 pub const fn ack_timeout_ns(code: u8) -> Option<u64> {
     match code & 0x1f {
         0 => None,
         exponent => Some(4_096 << exponent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_survives() {
+        for byte in 0..=u8::MAX {
+            let syndrome = Syndrome::from(byte);
+            assert_eq!(u8::from(syndrome), byte, "{syndrome:?}");
+            let meant = match byte {
+                0x00..=0x1f => matches!(syndrome, Syndrome::Ack { credits } if credits == byte),
+                0x20..=0x3f => {
+                    matches!(syndrome, Syndrome::RnrNak { timer } if timer == byte - 0x20)
+                }
+                0x60..=0x64 => {
+                    matches!(syndrome, Syndrome::Nak(code) if code as u8 == byte - 0x60)
+                }
+                _ => syndrome == Syndrome::Reserved(byte),
+            };
+            assert!(meant, "{byte:#04x} is {syndrome:?}");
+        }
+        assert_eq!(u8::from(Syndrome::ACK), 0x1f);
+    }
+
+    #[test]
+    fn codes_are_cut_to_their_bits() {
+        assert_eq!(u8::from(Syndrome::Ack { credits: 0xff }), 0x1f);
+        assert_eq!(u8::from(Syndrome::RnrNak { timer: 0xff }), 0x3f);
+    }
+
+    #[test]
+    fn rnr_timers() {
+        // Microseconds, as ibv_modify_qp(3) lists them in milliseconds.
+        let us = [
+            655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920,
+            2_560, 3_840, 5_120, 7_680, 10_240, 15_360, 20_480, 30_720, 40_960, 61_440, 81_920,
+            122_880, 163_840, 245_760, 327_680, 491_520,
+        ];
+        for (code, us) in (0..32).zip(us) {
+            assert_eq!(rnr_timer_ns(code), us * 1_000, "{code}");
+            assert_eq!(rnr_timer_ns(code | 0xe0), us * 1_000, "{code}");
+        }
+    }
+
+    #[test]
+    fn ack_timeouts() {
+        assert_eq!(ack_timeout_ns(0), None);
+        assert_eq!(ack_timeout_ns(1), Some(8_192));
+        assert_eq!(ack_timeout_ns(14), Some(67_108_864));
+        assert_eq!(ack_timeout_ns(31), Some(8_796_093_022_208));
+        assert_eq!(ack_timeout_ns(32), None);
     }
 }

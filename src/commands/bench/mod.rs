@@ -22,8 +22,34 @@ Examples:
   softrnic bench read bw HOST -D 10s -q 4    four queue pairs for ten seconds a size
   softrnic bench limits                      what UDP, memcpy and CRC allow on this machine
 
-The server must run first. Both ends need the same operation and options; when they differ, both say
-which option it is.";
+The server must run first. Both ends need the same operation and options; when they differ, both
+say which option it is.";
+
+const WRITE_EXAMPLES: &str = "\
+Examples:
+  softrnic bench write bw                    server: wait for a client
+  softrnic bench write bw 10.0.0.2 -a        client: every size, into that server's memory
+  softrnic bench write bw --local -s 1M -c uc    over UC, both ends on this host
+  softrnic bench write lat --local -s 8 -n 100000";
+
+const READ_EXAMPLES: &str = "\
+Examples:
+  softrnic bench read bw                     server: wait for a client
+  softrnic bench read bw HOST -D 10s -q 4    client: four queue pairs for ten seconds
+  softrnic bench read lat --local -s 64      both ends on this host";
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  softrnic bench send bw                     server: wait for a client
+  softrnic bench send bw HOST -s 8 -t 512    client: the rate of small messages
+  softrnic bench send lat --local -c ud      over UD, both ends on this host
+  softrnic bench send lat --local -e         asleep until completions come";
+
+const ATOMIC_EXAMPLES: &str = "\
+Examples:
+  softrnic bench atomic lat                  server: wait for a client
+  softrnic bench atomic lat HOST             client: fetch and add, one at a time
+  softrnic bench atomic bw --local -A compare-swap -q 4";
 
 /// Measure bandwidth or latency, as perftest does, or the limits of this machine
 #[derive(Args, Debug)]
@@ -44,6 +70,7 @@ enum Bench {
 #[derive(Debug, Subcommand)]
 enum Transfer {
     /// RDMA WRITE to the server's memory
+    #[command(after_help = WRITE_EXAMPLES)]
     Write {
         #[command(flatten)]
         common: CommonArgs,
@@ -54,6 +81,7 @@ enum Transfer {
         connection: Connected,
     },
     /// RDMA READ from the server's memory (RC)
+    #[command(after_help = READ_EXAMPLES)]
     Read {
         #[command(flatten)]
         common: CommonArgs,
@@ -61,6 +89,7 @@ enum Transfer {
         sizes: SizeArgs,
     },
     /// SEND into receive buffers of the server
+    #[command(after_help = SEND_EXAMPLES)]
     Send {
         #[command(flatten)]
         common: CommonArgs,
@@ -71,6 +100,7 @@ enum Transfer {
         connection: Service,
     },
     /// Atomic operations on 8 bytes of the server's memory (RC)
+    #[command(after_help = ATOMIC_EXAMPLES)]
     Atomic {
         #[command(flatten)]
         common: CommonArgs,

@@ -5,10 +5,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use softrnic_model::verbs::Gid;
-use softrnic_model::wire::{ICRC_LEN, IcrcSeed, Route};
+use softrnic_model::wire::{ICRC_LEN, Route};
 use softrnic_model::{Device, Instant};
 
 use super::SimMemory;
+use crate::udp::Maker;
 
 /// Which host of a fabric.
 pub type HostId = usize;
@@ -91,6 +92,7 @@ pub struct Fabric {
     late_frames: Vec<Option<InFlight>>,
     spare: Vec<Vec<u8>>,
     sent: u64,
+    icrc: Maker,
 }
 
 impl std::fmt::Debug for Fabric {
@@ -113,6 +115,7 @@ impl Fabric {
             late_frames: Vec::new(),
             spare: Vec::new(),
             sent: 0,
+            icrc: Maker::new(),
         }
     }
 
@@ -171,7 +174,7 @@ impl Fabric {
                 }
                 if self.config.icrc {
                     let (packet, icrc) = bytes.split_at_mut(len);
-                    icrc.copy_from_slice(&IcrcSeed::new(&frame.route, room).finish(packet));
+                    icrc.copy_from_slice(&self.icrc.icrc(&frame.route, 0, packet));
                 }
                 self.route(from, frame.route, bytes, len);
                 left += 1;
@@ -272,7 +275,7 @@ impl Fabric {
             let host = &mut self.hosts[to];
             let len = if self.config.icrc { bytes.len() - ICRC_LEN } else { bytes.len() };
             let (packet, icrc) = bytes.split_at(len);
-            if !self.config.icrc || *icrc == IcrcSeed::new(&route, bytes.len()).finish(packet) {
+            if !self.config.icrc || *icrc == self.icrc.icrc(&route, 0, packet) {
                 // A hop takes one from the hop limit; the ICRC does not cover it.
                 route.hop_limit = route.hop_limit.saturating_sub(1);
                 host.device.on_frame(self.now, &host.memory, &route, packet);

@@ -53,15 +53,15 @@ fn hash((src, dst, port): &FlowKey) -> usize {
 }
 
 /// Makes the ICRCs of frames that leave.
-pub(super) struct Maker(Flows<()>);
+pub(crate) struct Maker(Flows<()>);
 
 impl Maker {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Flows::new())
     }
 
     /// The ICRC of `packet` on `route` with this IPv4 identification.
-    pub(super) fn icrc(
+    pub(crate) fn icrc(
         &mut self,
         route: &Route,
         identification: u16,

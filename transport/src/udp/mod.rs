@@ -40,7 +40,8 @@ use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{Bth, ICRC_LEN, Route};
 use zerocopy::FromBytes;
 
-use self::checker::{Checker, Maker};
+use self::checker::Checker;
+pub(crate) use self::checker::Maker;
 pub use self::config::{Offload, UdpConfig};
 pub use self::error::OpenError;
 #[cfg(target_os = "linux")]

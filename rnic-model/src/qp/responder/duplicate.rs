@@ -22,7 +22,12 @@ pub(super) fn on_duplicate(
         }
         Operation::ReadRequest => read_again(qp, packet),
         Operation::CompareSwap | Operation::FetchAdd => atomic_again(qp, packet),
-        _ => false,
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => false,
     };
     if !answered {
         shared.count(Counter::DropInvalidDuplicate);

@@ -33,7 +33,12 @@ pub(super) fn execute<M: Memory + ?Sized>(
         Operation::CompareSwap | Operation::FetchAdd => {
             atomic(qp, shared, memory, facts, packet).map(|()| 1)
         }
-        _ => Err(Fault::UnsupportedOpcode),
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => Err(Fault::UnsupportedOpcode),
     }
 }
 
@@ -155,11 +160,11 @@ fn write<M: Memory + ?Sized>(
     if length > MESSAGE_MAX || if facts.place.ends() { here != left } else { here >= left } {
         return Err(Fault::BadLength);
     }
-    if packet.reth().is_some() && length != 0 {
-        remote_grant(qp, shared, key, addr, u64::from(length), Access::REMOTE_WRITE)?;
-    }
-    if here != 0 {
-        let grant = remote_grant(qp, shared, key, addr, u64::from(here), Access::REMOTE_WRITE)?;
+    if length != 0 {
+        // The first packet is judged for the whole message, each later one for what it brings:
+        // the right may have gone in between.
+        let judged = if packet.reth().is_some() { length } else { here };
+        let grant = remote_grant(qp, shared, key, addr, u64::from(judged), Access::REMOTE_WRITE)?;
         memory.write(grant.memory, grant.offset, packet.payload)?;
     }
     if !facts.place.ends() {

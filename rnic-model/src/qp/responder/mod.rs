@@ -103,11 +103,6 @@ impl Responder {
         }
     }
 
-    /// Whether there is something to send.
-    pub(crate) fn owes(&self) -> bool {
-        self.cnp_due || !self.responses.is_empty()
-    }
-
     /// The next sequence number expected.
     pub(crate) fn expected(&self) -> Psn {
         self.expected

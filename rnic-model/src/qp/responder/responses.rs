@@ -76,10 +76,6 @@ impl ResponseQueue {
         self.ring.reserve_exact((depth + 2).saturating_sub(self.ring.len()));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.ring.is_empty()
-    }
-
     /// Whether one more READ or atomic may be open.
     pub(super) fn admits_read(&self) -> bool {
         self.ring.iter().filter(|response| !response.is_plain()).count() < self.depth

@@ -41,14 +41,14 @@ pub(crate) const PEER_COMMAND: &str = "limits-peer";
 
 const AFTER_HELP: &str = "\
 Examples:
-  softrnic bench limits                      all groups, about half a minute
+  softrnic bench limits                      all groups: half a minute or more
   softrnic bench limits --only udp,latency   what UDP allows
   softrnic bench limits -s 64,1024,4096      other datagram sizes
   softrnic --json bench limits -n 15         more samples, for a program
 
-Columns `near` and `far` are medians of the samples during which the two cores shared a cache, and of
-the others; compare figures of the same state only. `waited` is the largest share of a sample in
-which other programs had our cores; above 3 % the figures are too low.";
+Columns `near` and `far` are medians of the samples during which the two cores shared a cache,
+and of the others; compare figures of the same state only. `waited` is the largest share of a
+sample in which other programs had our cores; above 3 % the figures are too low.";
 
 /// Measure what this machine allows at most: UDP between two processes, copying, CRC (Linux)
 #[derive(Args, Debug)]

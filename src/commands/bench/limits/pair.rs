@@ -119,7 +119,8 @@ impl Pair {
             std::thread::sleep(Duration::from_micros(500));
         }
         let [a, b, c, theirs] = self.page.results.each_ref().map(|result| result.load(Relaxed));
-        let waited = (mine + theirs) as f64 / 1e9 / elapsed;
+        // When they waited by turns, the sum is the share; when together, it is less.
+        let waited = ((mine + theirs) as f64 / 1e9 / elapsed).min(1.0);
         Ok(Sample { value: value([a, b, c]), line_ns: Some(self.line_ns), waited })
     }
 

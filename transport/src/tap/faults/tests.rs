@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::UdpSocket;
 
 use proptest::prelude::*;
 use softrnic_model::verbs::{Gid, Psn};
@@ -236,13 +237,13 @@ impl Link for Plain {
         Ok(())
     }
 
-    fn join(&mut self, _: Gid) -> io::Result<()> {
+    fn join(&mut self, _group: Gid) -> io::Result<()> {
         Ok(())
     }
 
-    fn leave(&mut self, _: Gid) {}
+    fn leave(&mut self, _group: Gid) {}
 
-    fn sockets(&self, _: &mut dyn FnMut(&std::net::UdpSocket)) {}
+    fn sockets(&self, _each: &mut dyn FnMut(&UdpSocket)) {}
 
     fn counters(&self) -> LinkCounters {
         LinkCounters { tx_packets: self.sent.len() as u64, ..LinkCounters::default() }

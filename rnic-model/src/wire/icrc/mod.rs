@@ -9,10 +9,14 @@
 //! identification of what it receives, so [`IcrcSeed::verify`] can solve for it: 16 of the 32 bits
 //! are spent on that, the other 16 still check.
 
+mod crc;
+#[cfg(test)]
+mod tests;
+
 use zerocopy::{FromBytes, IntoBytes};
 
+use self::crc::{FieldEffect, feed, feed_slowly, field_from_effect};
 use super::Route;
-use super::crc::{FieldEffect, feed, feed_slowly, field_from_effect};
 use super::ip::{Ipv4Header, Ipv6Header, UdpHeader};
 
 /// Length of the ICRC in bytes.
@@ -261,7 +265,8 @@ impl IcrcDigest {
 pub enum IcrcVerdict {
     /// All 32 bits are right.
     Full,
-    /// Right if the IPv4 identification was this one: a check of 16 bits.
+    /// Right if the IPv4 identification was this one: a check of 16 bits. Of random damage one case
+    /// in 65,536 passes; a single flipped bit in the first 26,744 bytes of a packet never does.
     Solved(u16),
     /// Wrong.
     Bad,

@@ -1,0 +1,459 @@
+//! Queue pairs: made, connected, posted to.
+
+use core::hash::{BuildHasher as _, Hasher as _};
+use std::hash::RandomState;
+use std::sync::Arc;
+
+use softrnic_model::verbs::{
+    Access, AddressVector, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit,
+    QpNum, QpState, QpType, RecvWr, SendWr,
+};
+
+use crate::completion::Cq;
+use crate::device::PORT;
+use crate::domain::Pd;
+use crate::endpoint::Endpoint;
+use crate::error::{Error, PostError, Result};
+use crate::owned::Owned;
+use crate::shared_receive::Srq;
+
+/// What a queue pair will be. Sizes not set are those of a small program: 128 work requests of one
+/// element in each queue.
+#[derive(Clone, Debug)]
+#[must_use = "build it"]
+pub struct QpBuilder {
+    pd: Pd,
+    send_cq: Cq,
+    recv_cq: Cq,
+    srq: Option<Srq>,
+    qp_type: QpType,
+    cap: QpCapabilities,
+    signal_all: bool,
+    settings: Settings,
+}
+
+/// What a queue pair keeps of its builder for its later states.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    access: Access,
+    qkey: u32,
+    pkey_index: u16,
+    sgid_index: Option<u8>,
+    psn: Option<Psn>,
+}
+
+impl QpBuilder {
+    pub(crate) fn new(pd: &Pd, qp_type: QpType, cq: &Cq) -> Self {
+        Self {
+            pd: pd.clone(),
+            send_cq: cq.clone(),
+            recv_cq: cq.clone(),
+            srq: None,
+            qp_type,
+            cap: QpCapabilities {
+                max_send_wr: 128,
+                max_recv_wr: 128,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: 0,
+            },
+            signal_all: false,
+            settings: Settings {
+                access: Access::REMOTE,
+                qkey: 0x1111_1111,
+                pkey_index: 0,
+                sgid_index: None,
+                psn: None,
+            },
+        }
+    }
+
+    /// Receive completions go here instead.
+    pub fn recv_cq(mut self, cq: &Cq) -> Self {
+        self.recv_cq = cq.clone();
+        self
+    }
+
+    /// Receives come from a shared queue; it has none of its own.
+    pub fn srq(mut self, srq: &Srq) -> Self {
+        self.srq = Some(srq.clone());
+        self
+    }
+
+    /// Sizes of the queues.
+    pub const fn capabilities(mut self, cap: QpCapabilities) -> Self {
+        self.cap = cap;
+        self
+    }
+
+    /// Every send completes, signalled or not.
+    pub const fn signal_all(mut self) -> Self {
+        self.signal_all = true;
+        self
+    }
+
+    /// What peers may do through it; all if not set. The rights of regions count besides.
+    pub const fn access(mut self, access: Access) -> Self {
+        self.settings.access = access;
+        self
+    }
+
+    /// Q_Key of a datagram queue pair; 0x11111111 if not set, as most programs have it.
+    pub const fn qkey(mut self, qkey: u32) -> Self {
+        self.settings.qkey = qkey;
+        self
+    }
+
+    /// Index of its P_Key; 0 if not set.
+    pub const fn pkey_index(mut self, index: u16) -> Self {
+        self.settings.pkey_index = index;
+        self
+    }
+
+    /// Index of its source GID; that of [`crate::Context::first_gid`] if not set.
+    pub const fn sgid_index(mut self, index: u8) -> Self {
+        self.settings.sgid_index = Some(index);
+        self
+    }
+
+    /// First PSN that it sends; a random one if not set.
+    pub const fn first_psn(mut self, psn: Psn) -> Self {
+        self.settings.psn = Some(psn);
+        self
+    }
+
+    /// Makes the queue pair and brings it to `Init`, where receives may be posted.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::create_qp`] and [`crate::provider::Context::modify_qp`];
+    /// `ENETUNREACH`: the device has no address.
+    pub fn build(self) -> Result<Qp> {
+        let pd = self.pd.object();
+        pd.same_device(self.send_cq.object(), "create_qp")?;
+        pd.same_device(self.recv_cq.object(), "create_qp")?;
+        self.srq.iter().try_for_each(|srq| pd.same_device(srq.object(), "create_qp"))?;
+        let context = self.pd.context();
+        let (sgid_index, gid) = match self.settings.sgid_index {
+            Some(index) => (index, context.gid(index)?.gid),
+            None => context.first_gid()?,
+        };
+        let init = QpInit {
+            pd: self.pd.id(),
+            qp_type: self.qp_type,
+            send_cq: self.send_cq.id(),
+            recv_cq: self.recv_cq.id(),
+            srq: self.srq.as_ref().map(Srq::id),
+            cap: self.cap,
+            signal_all: self.signal_all,
+        };
+        let verbs = context.verbs();
+        let (num, granted) = verbs.create_qp(&init).map_err(Error::of("create_qp"))?;
+        let qp = Qp(Arc::new(QpInner {
+            object: Owned::new(verbs, num, |verbs, num| verbs.destroy_qp(num)),
+            granted,
+            qp_type: self.qp_type,
+            settings: self.settings,
+            sgid_index,
+            gid,
+            first_psn: self.settings.psn.unwrap_or_else(random_psn),
+            send_cq: self.send_cq,
+            recv_cq: self.recv_cq,
+            srq: self.srq,
+            pd: self.pd,
+        }));
+        qp.init()?;
+        Ok(qp)
+    }
+}
+
+fn random_psn() -> Psn {
+    // The keys of the standard library's hasher are its only source of chance.
+    let chance = RandomState::new().build_hasher().finish().to_le_bytes();
+    Psn::new(u32::from_le_bytes([chance[0], chance[1], chance[2], chance[3]]))
+}
+
+/// How a connection is to behave; the default is that of most programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectOptions {
+    /// Path MTU; `None` is the largest that both ports carry. Both ends must have the same.
+    pub mtu: Option<Mtu>,
+    /// Local ACK timeout code: 4.096 µs · 2^t. 14 is 67 ms.
+    pub timeout: u8,
+    /// Retries after a timeout, up to 7.
+    pub retry_count: u8,
+    /// Retries after RNR; 7 is without end.
+    pub rnr_retry: u8,
+    /// RNR timer code that peers are asked to wait; 12 is 0.64 ms.
+    pub min_rnr_timer: u8,
+    /// READs and atomics outstanding as requester; `None` is what both ends can.
+    pub max_rd_atomic: Option<u8>,
+    /// Hop limit or time to live.
+    pub hop_limit: u8,
+    /// Traffic class or type of service.
+    pub traffic_class: u8,
+    /// IPv6 flow label.
+    pub flow_label: u32,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self {
+            mtu: None,
+            timeout: 14,
+            retry_count: 7,
+            rnr_retry: 7,
+            min_rnr_timer: 12,
+            max_rd_atomic: None,
+            hop_limit: 64,
+            traffic_class: 0,
+            flow_label: 0,
+        }
+    }
+}
+
+/// A queue pair. A clone is the same queue pair; it is destroyed with the last one, and what is
+/// posted then never completes.
+#[derive(Clone, Debug)]
+pub struct Qp(Arc<QpInner>);
+
+#[derive(Debug)]
+struct QpInner {
+    object: Owned<QpNum>,
+    granted: QpCapabilities,
+    qp_type: QpType,
+    settings: Settings,
+    sgid_index: u8,
+    gid: Gid,
+    first_psn: Psn,
+    send_cq: Cq,
+    recv_cq: Cq,
+    srq: Option<Srq>,
+    pd: Pd,
+}
+
+impl Qp {
+    /// Its number.
+    #[must_use]
+    pub fn num(&self) -> QpNum {
+        self.0.object.id()
+    }
+
+    /// Queue sizes, as granted.
+    #[must_use]
+    pub fn granted(&self) -> &QpCapabilities {
+        &self.0.granted
+    }
+
+    /// Its protection domain.
+    #[must_use]
+    pub fn pd(&self) -> &Pd {
+        &self.0.pd
+    }
+
+    /// Where its sends complete.
+    #[must_use]
+    pub fn send_cq(&self) -> &Cq {
+        &self.0.send_cq
+    }
+
+    /// Where its receives complete.
+    #[must_use]
+    pub fn recv_cq(&self) -> &Cq {
+        &self.0.recv_cq
+    }
+
+    /// Its shared receive queue, if it has one.
+    #[must_use]
+    pub fn srq(&self) -> Option<&Srq> {
+        self.0.srq.as_ref()
+    }
+
+    /// What the peer needs to know to connect to it.
+    ///
+    /// # Errors
+    /// As [`crate::Context::port`] and [`crate::Context::attributes`].
+    pub fn endpoint(&self) -> Result<Endpoint> {
+        let context = self.0.pd.context();
+        Ok(Endpoint {
+            gid: self.0.gid,
+            qp_num: self.num(),
+            psn: self.0.first_psn,
+            mtu: context.port()?.active_mtu,
+            responder_depth: context.attributes()?.max_qp_rd_atom,
+        })
+    }
+
+    /// Brings it from `Reset` to `Init` with what its builder was told. A new queue pair is there.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::modify_qp`].
+    pub fn init(&self) -> Result<()> {
+        let own = match self.0.qp_type {
+            QpType::Rc | QpType::Uc => QpAttributeMask::ACCESS_FLAGS,
+            QpType::Ud => QpAttributeMask::QKEY,
+        };
+        let attributes = QpAttributes {
+            state: QpState::Init,
+            pkey_index: self.0.settings.pkey_index,
+            port: PORT,
+            access: self.0.settings.access,
+            qkey: self.0.settings.qkey,
+            ..QpAttributes::default()
+        };
+        let all = QpAttributeMask::STATE | QpAttributeMask::PKEY_INDEX | QpAttributeMask::PORT;
+        self.modify(&attributes, all | own)
+    }
+
+    /// Connects a queue pair in `Init` to its peer, with default options: `Init`, `Rtr`, `Rts`. The
+    /// peer must do the same, in any order; receives should be posted before.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::modify_qp`].
+    pub fn connect(&self, peer: &Endpoint) -> Result<()> {
+        self.connect_with(peer, &ConnectOptions::default())
+    }
+
+    /// Connects with options.
+    ///
+    /// # Errors
+    /// As [`Qp::connect`].
+    pub fn connect_with(&self, peer: &Endpoint, options: &ConnectOptions) -> Result<()> {
+        let attributes = self.connected(peer, options)?;
+        let (mut to_rtr, mut to_rts) = {
+            use QpAttributeMask as M;
+            (M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN, M::STATE | M::SQ_PSN)
+        };
+        if self.0.qp_type == QpType::Rc {
+            use QpAttributeMask as M;
+            to_rtr |= M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;
+            to_rts |= M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
+        }
+        self.modify(&QpAttributes { state: QpState::Rtr, ..attributes }, to_rtr)?;
+        self.modify(&QpAttributes { state: QpState::Rts, ..attributes }, to_rts)
+    }
+
+    /// The attributes of a connection to `peer`.
+    fn connected(&self, peer: &Endpoint, options: &ConnectOptions) -> Result<QpAttributes> {
+        let own = self.endpoint()?;
+        let initiator_depth = self.0.pd.context().attributes()?.max_qp_init_rd_atom;
+        Ok(QpAttributes {
+            path: AddressVector {
+                dgid: peer.gid,
+                sgid_index: self.0.sgid_index,
+                hop_limit: options.hop_limit,
+                traffic_class: options.traffic_class,
+                flow_label: options.flow_label,
+                service_level: 0,
+            },
+            path_mtu: options.mtu.unwrap_or_else(|| own.mtu.min(peer.mtu)),
+            dest_qp: peer.qp_num,
+            rq_psn: peer.psn,
+            sq_psn: own.psn,
+            max_dest_rd_atomic: own.responder_depth,
+            max_rd_atomic: options
+                .max_rd_atomic
+                .unwrap_or_else(|| initiator_depth.min(peer.responder_depth)),
+            min_rnr_timer: options.min_rnr_timer,
+            timeout: options.timeout,
+            retry_count: options.retry_count,
+            rnr_retry: options.rnr_retry,
+            ..QpAttributes::default()
+        })
+    }
+
+    /// Makes a datagram queue pair in `Init` ready to receive and to send.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::modify_qp`].
+    pub fn activate(&self) -> Result<()> {
+        let sq_psn = self.0.first_psn;
+        let attributes = QpAttributes { sq_psn, ..QpAttributes::default() };
+        let (state, psn) = (QpAttributeMask::STATE, QpAttributeMask::SQ_PSN);
+        self.modify(&QpAttributes { state: QpState::Rtr, ..attributes }, state)?;
+        self.modify(&QpAttributes { state: QpState::Rts, ..attributes }, state | psn)
+    }
+
+    /// The path to a peer of a datagram queue pair, for [`Pd::create_ah`].
+    #[must_use]
+    pub fn path_to(&self, dgid: Gid) -> AddressVector {
+        let sgid_index = self.0.sgid_index;
+        AddressVector { dgid, sgid_index, hop_limit: 64, ..AddressVector::default() }
+    }
+
+    /// Changes attributes.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::modify_qp`].
+    pub fn modify(&self, attributes: &QpAttributes, mask: QpAttributeMask) -> Result<()> {
+        let verbs = self.0.object.verbs();
+        verbs.modify_qp(self.num(), attributes, mask).map_err(Error::of("modify_qp"))
+    }
+
+    /// Moves to a state that needs nothing else: `Reset`, `Err`, or `Sqd`.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::modify_qp`].
+    pub fn move_to(&self, state: QpState) -> Result<()> {
+        self.modify(&QpAttributes { state, ..QpAttributes::default() }, QpAttributeMask::STATE)
+    }
+
+    /// Its attributes now, and what it was made with.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::query_qp`].
+    pub fn query(&self) -> Result<(QpAttributes, QpInit)> {
+        self.0.object.verbs().query_qp(self.num()).map_err(Error::of("query_qp"))
+    }
+
+    /// Posts sends.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::post_send`].
+    pub fn post_send(&self, wrs: &[SendWr<'_>]) -> core::result::Result<(), PostError> {
+        self.0.object.verbs().post_send(self.num(), wrs)
+    }
+
+    /// Posts receives.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::post_recv`].
+    pub fn post_recv(&self, wrs: &[RecvWr<'_>]) -> core::result::Result<(), PostError> {
+        self.0.object.verbs().post_recv(self.num(), wrs)
+    }
+
+    /// Receives datagrams to a group until the membership is dropped.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::attach_mcast`].
+    pub fn join(&self, group: Gid) -> Result<Membership> {
+        let verbs = self.0.object.verbs();
+        verbs.attach_mcast(self.num(), group).map_err(Error::of("attach_mcast"))?;
+        Ok(Membership { qp: self.clone(), group })
+    }
+
+    pub(crate) fn object(&self) -> &Owned<QpNum> {
+        &self.0.object
+    }
+}
+
+/// A queue pair in a multicast group.
+#[derive(Debug)]
+#[must_use = "dropping it leaves the group"]
+pub struct Membership {
+    qp: Qp,
+    group: Gid,
+}
+
+impl Membership {
+    /// The group.
+    #[must_use]
+    pub const fn group(&self) -> Gid {
+        self.group
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let _ = self.qp.0.object.verbs().detach_mcast(self.qp.num(), self.group);
+    }
+}
