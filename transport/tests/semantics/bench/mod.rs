@@ -29,7 +29,7 @@ use softrnic_model::{Device, Memory, MemoryId};
 use softrnic_transport::sim::{Fabric, HostId};
 
 pub(crate) use forge::Forge;
-pub(crate) use rng::Rng;
+pub(crate) use rng::{Digest, Rng};
 pub(crate) use setup::Setup;
 pub(crate) use tap::{Seen, Tap};
 pub(crate) use work::{Remote, Wr, send, send_imm, send_invalidate, wr};

@@ -1,4 +1,4 @@
-//! Chance that a seed decides.
+//! Chance that a seed decides, and numbers that stand for all that happened.
 
 /// The generator of Steele, Lea and Flood ("Fast splittable pseudorandom number generators",
 /// OOPSLA 2014).
@@ -35,5 +35,27 @@ impl Rng {
     /// A generator of its own, for a part that shall not depend on how much the others draw.
     pub(crate) const fn fork(&mut self) -> Self {
         Self::new(self.next())
+    }
+}
+
+/// A number that stands for everything that was added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Digest(u64);
+
+impl Digest {
+    pub(crate) fn add(&mut self, words: &[u64]) {
+        for word in words {
+            self.0 = Rng(self.0 ^ word).next();
+        }
+    }
+
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| self.add(&[u64::from_le_bytes(*word)]));
+        rest.iter().for_each(|byte| self.add(&[u64::from(*byte)]));
+    }
+
+    pub(crate) const fn value(self) -> u64 {
+        self.0
     }
 }

@@ -184,6 +184,14 @@ impl Bench {
         id
     }
 
+    /// Another queue pair beside `of`, in RESET, with the same objects and memory.
+    pub(crate) fn add_sibling(&mut self, setup: &Setup, of: EndId) -> EndId {
+        let id = EndId(self.ends.len());
+        self.ends.push(End { peer: None, ..self.end(of) });
+        self.create_qp(setup, id);
+        id
+    }
+
     /// Gives an end a (new) queue pair, made of the objects that it has.
     pub(crate) fn create_qp(&mut self, setup: &Setup, end: EndId) {
         let End { pd, send_cq, recv_cq, srq, .. } = self.end(end);

@@ -9,7 +9,7 @@ use softrnic_model::verbs::{Psn, QpNum};
 use softrnic_model::wire::{Packet, Route, Syndrome};
 use softrnic_transport::sim::{Fate, HostId, Weather};
 
-use super::{End, EndId};
+use super::{Digest, End, EndId};
 
 /// A frame as it left.
 #[derive(Clone, Debug)]
@@ -43,6 +43,7 @@ struct State {
     names: Vec<Name>,
     log: Vec<Seen>,
     silent: bool,
+    hash: Digest,
     once: Vec<(String, Fate)>,
     rule: Option<Box<dyn FnMut(&Seen) -> Fate>>,
 }
@@ -108,6 +109,11 @@ impl Tap {
         std::mem::take(&mut self.0.borrow_mut().log)
     }
 
+    /// A number that stands for all frames so far, their and their times.
+    pub(crate) fn hash(&self) -> u64 {
+        self.0.borrow().hash.value()
+    }
+
     /// The latest frames, in words.
     pub(crate) fn last(&self) -> Vec<String> {
         let state = self.0.borrow();
@@ -127,6 +133,11 @@ impl Weather for Tap {
             (None, Some(rule)) => rule(&seen),
             (None, None) => Fate::Pass,
         };
+        state.hash.add(&[now.as_ns(), from as u64]);
+        state.hash.add_bytes(packet);
+        if std::env::var("SWARM_TRACE").is_ok() {
+            eprintln!("{} {} {fate:?}", now.as_ns(), seen.text);
+        }
         if !state.silent {
             state.log.push(seen);
         }
