@@ -61,7 +61,8 @@ impl Step<'_> {
     fn receive(&mut self) {
         let queue = self.oracle.queue_of(self.end);
         let cap = self.plan.setup.cap.max_recv_wr as usize;
-        if self.oracle.receives[queue].len() >= self.plan.setup.srq.map_or(cap, |s| s.max_wr as usize)
+        if self.oracle.receives[queue].len()
+            >= self.plan.setup.srq.map_or(cap, |s| s.max_wr as usize)
         {
             return;
         }
@@ -131,7 +132,14 @@ impl Step<'_> {
     fn posted(&mut self, opcode: WcOpcode, then: Then) -> Posted {
         // The last slot is signalled, or polling would never free one again.
         let signaled = self.oracle.room(self.end) <= 2 || self.rng.chance(60);
-        Posted { id: self.oracle.next_id(), signaled, opcode, byte_len: None, held: Vec::new(), then }
+        Posted {
+            id: self.oracle.next_id(),
+            signaled,
+            opcode,
+            byte_len: None,
+            held: Vec::new(),
+            then,
+        }
     }
 
     fn hold(&self, posted: &mut Posted, local: Vec<Range<u64>>, remote: Option<Range<u64>>) {
@@ -151,7 +159,14 @@ impl Step<'_> {
         Some((pieces, bytes, false))
     }
 
-    fn request(&self, id: u64, op: SendOp, pieces: &[Range<u64>], bytes: &[u8], inline: bool) -> Wr {
+    fn request(
+        &self,
+        id: u64,
+        op: SendOp,
+        pieces: &[Range<u64>],
+        bytes: &[u8],
+        inline: bool,
+    ) -> Wr {
         if inline {
             wr(id, op).inline(bytes)
         } else {
