@@ -210,11 +210,10 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
                 ReadWithoutDepth::Fails(status) => Start::Fails(status.into()),
             };
         }
-        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
-        SendOp::Send { .. }
-        | SendOp::SendTo { .. }
-        | SendOp::Write { .. }
-        | SendOp::Read { .. } => wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1),
+        SendOp::SendTo { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
+        SendOp::Send { .. } | SendOp::Write { .. } | SendOp::Read { .. } => {
+            wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1)
+        }
     };
     // What is sent is judged as it is copied; where an answer goes must be right before the peer
     // is asked.
@@ -402,7 +401,8 @@ pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, en
     requester.window.sent(ends_request);
     if ends_request {
         requester.next = requester.next.wrapping_add(1);
-        requester.next_done = 0;
+        // When sending again, binds and invalidates in between are done already.
+        requester.settle_next();
     } else {
         requester.next_done += psns;
     }

@@ -51,7 +51,7 @@ fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
         return false;
     }
     let left = reth.len();
-    let rest = ReadRest { psn: got, key, addr: reth.va(), left, msn, begun: false };
+    let rest = ReadRest { psn: got, key, addr: reth.va(), left, msn, begun: false, again: true };
     qp.responder.responses.repeat(Response::Read(rest))
 }
 
@@ -60,5 +60,5 @@ fn atomic_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let Some(Replay::Atomic { psn, original, msn }) = qp.responder.replays.find(got) else {
         return false;
     };
-    qp.responder.responses.repeat(Response::Atomic { psn, original, msn })
+    qp.responder.responses.repeat(Response::Atomic { psn, original, msn, again: true })
 }

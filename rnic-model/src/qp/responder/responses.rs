@@ -24,8 +24,8 @@ pub(super) enum Response {
     Acknowledge { psn: Psn, msn: u32, syndrome: Syndrome },
     /// The rest of a READ.
     Read(ReadRest),
-    /// What an atomic found.
-    Atomic { psn: Psn, original: u64, msn: u32 },
+    /// What an atomic found; `again` as in [`ReadRest`].
+    Atomic { psn: Psn, original: u64, msn: u32, again: bool },
 }
 
 /// What is still to be sent of a READ.
@@ -39,6 +39,8 @@ pub(super) struct ReadRest {
     pub(super) msn: u32,
     /// The first packet has left.
     pub(super) begun: bool,
+    /// It has been answered before; the peer asks once more.
+    pub(super) again: bool,
 }
 
 impl ReadRest {
@@ -60,10 +62,20 @@ impl Response {
     fn is_plain(&self) -> bool {
         matches!(self, Self::Acknowledge { .. })
     }
+
+    /// Whether it carries data, for the first time or again.
+    fn has_data(&self, again: bool) -> bool {
+        match self {
+            Self::Acknowledge { .. } => false,
+            Self::Read(rest) => rest.again == again,
+            Self::Atomic { again: is, .. } => *is == again,
+        }
+    }
 }
 
 /// Answers in order. An acknowledgement says what all before it say, so it is merged with the one
-/// before, and needs no place before an answer that carries data; so `depth + 2` places suffice.
+/// before, and needs no place before an answer that carries data. READs and atomics take `depth`
+/// places at most, and those that are answered again as many: they take none from new ones.
 #[derive(Debug, Default)]
 pub(super) struct ResponseQueue {
     ring: Vec<Response>,
@@ -73,12 +85,16 @@ pub(super) struct ResponseQueue {
 impl ResponseQueue {
     pub(super) fn resize(&mut self, depth: usize) {
         self.depth = depth;
-        self.ring.reserve_exact((depth + 2).saturating_sub(self.ring.len()));
+        self.ring.reserve_exact((2 * depth + 2).saturating_sub(self.ring.len()));
     }
 
     /// Whether one more READ or atomic may be open.
     pub(super) fn admits_read(&self) -> bool {
-        self.ring.iter().filter(|response| !response.is_plain()).count() < self.depth
+        self.admits(false)
+    }
+
+    fn admits(&self, again: bool) -> bool {
+        self.ring.iter().filter(|response| response.has_data(again)).count() < self.depth
     }
 
     /// Adds an answer behind all others.
@@ -95,16 +111,21 @@ impl ResponseQueue {
     /// Adds the answer to a repeated request, in the place of one that still waits and would say
     /// the same. False when there is no room: the peer will ask again.
     pub(super) fn repeat(&mut self, response: Response) -> bool {
-        let same = |waiting: &Response| match (*waiting, response) {
-            (Response::Read(waiting), Response::Read(again)) => waiting.overlaps(&again),
-            (Response::Atomic { psn, .. }, Response::Atomic { psn: again, .. }) => psn == again,
-            _ => false,
-        };
-        if let Some(waiting) = self.ring.iter_mut().find(|waiting| same(waiting)) {
-            *waiting = response;
-            return true;
+        for waiting in &mut self.ring {
+            match (waiting, response) {
+                (Response::Read(waiting), Response::Read(asked)) if waiting.overlaps(&asked) => {
+                    *waiting = ReadRest { again: waiting.again, ..asked };
+                    return true;
+                }
+                (Response::Atomic { psn, .. }, Response::Atomic { psn: asked, .. })
+                    if *psn == asked =>
+                {
+                    return true;
+                }
+                _ => {}
+            }
         }
-        if !self.admits_read() {
+        if !self.admits(true) {
             return false;
         }
         self.push(response);
@@ -180,7 +201,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
                 header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
             frame(qp, header, Payload::None, 0)
         }
-        Response::Atomic { psn, original, msn } => {
+        Response::Atomic { psn, original, msn, .. } => {
             let mut header = header(
                 qp,
                 Operation::AtomicAcknowledge,
@@ -273,11 +294,15 @@ pub(crate) fn notified(qp: &mut Qp, shared: &mut Shared) {
     shared.count(Counter::CnpSent);
 }
 
-/// The bytes that a READ asks for can no longer be had: it is refused after all.
+/// The bytes that a READ asks for can no longer be had: it is refused after all. One that was
+/// answered before is not answered again; its right may well have ended when the peer had its bytes.
 pub(crate) fn refused(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
-    if let Some(Response::Read(ReadRest { psn, .. })) = qp.responder.responses.front().copied() {
-        qp.responder.responses.ring.clear();
-        qp.responder.expected = psn;
+    let Some(Response::Read(rest)) = qp.responder.responses.front().copied() else { return };
+    if rest.again {
+        qp.responder.responses.pop();
+        return shared.count(Counter::DropInvalidDuplicate);
     }
+    qp.responder.responses.ring.clear();
+    qp.responder.expected = rest.psn;
     fail(qp, shared, fault);
 }
