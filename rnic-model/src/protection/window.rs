@@ -56,8 +56,8 @@ impl Window {
     /// place that knows which types are bound to whom.
     pub(super) fn only_qp(&self) -> Option<QpNum> {
         match self.window_type {
-            WindowType::Type1 | WindowType::Type2A => None,
-            WindowType::Type2B => self.binding.map(|binding| binding.qp),
+            WindowType::Type1 => None,
+            WindowType::Type2A | WindowType::Type2B => self.binding.map(|binding| binding.qp),
         }
     }
 

@@ -265,7 +265,7 @@ const WINDOW_STATES: [fn(&mut World, Setup) -> Key; 11] = [
     // the queue pair is gone
     |world, setup| {
         let key = setup.bound(world);
-        let only = usize::from(setup.window_type == WindowType::Type2B);
+        let only = usize::from(setup.window_type != WindowType::Type1);
         assert_eq!(world.unbind_of_qp(QP), only);
         key
     },
