@@ -18,14 +18,27 @@ pub fn pump<M: Memory + ?Sized>(
     memory: &M,
     now: Instant,
 ) -> io::Result<usize> {
-    let mut moved = link.receive(now, &mut |route, packet| {
+    let received = receive(device, link, memory, now)?;
+    Ok(received + send(device, link, memory, now)?)
+}
+
+/// Takes in what has arrived, one batch, and lets time pass. Returns how many packets came in.
+///
+/// # Errors
+/// The link failed for good.
+pub fn receive<M: Memory + ?Sized>(
+    device: &mut Device,
+    link: &mut (dyn Link + '_),
+    memory: &M,
+    now: Instant,
+) -> io::Result<usize> {
+    let received = link.receive(now, &mut |route, packet| {
         device.on_frame(now, memory, route, packet);
     })?;
     if device.next_deadline().is_some_and(|deadline| deadline <= now) {
         device.on_time(now);
     }
-    moved += send(device, link, memory, now)?;
-    Ok(moved)
+    Ok(received)
 }
 
 /// Sends what is due. Returns how many packets went out.

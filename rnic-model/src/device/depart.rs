@@ -19,9 +19,12 @@ impl Device {
                 }
             }
             if let Some(qp) = self.qps.at_mut(index) {
-                let frame = match responder::next_frame(qp) {
-                    Some(frame) => Some(frame),
-                    None => requester::next_frame(qp, &mut self.shared),
+                let frame = if responder::may_be_overtaken(qp) {
+                    requester::next_frame(qp, &mut self.shared)
+                        .or_else(|| responder::next_frame(qp))
+                } else {
+                    responder::next_frame(qp)
+                        .or_else(|| requester::next_frame(qp, &mut self.shared))
                 };
                 if frame.is_some() {
                     self.burst += 1;
@@ -76,6 +79,7 @@ impl Device {
         shared.count(Counter::SentPackets);
         match frame.origin {
             Origin::Request { psns, ends_request } => {
+                responder::overtaken(qp);
                 requester::sent(qp, shared, now, psns, ends_request);
             }
             Origin::Response => responder::answered(qp),

@@ -33,6 +33,8 @@ pub(super) struct Core {
     pub(super) channel_of: BTreeMap<CqId, Arc<EventQueue<CqId>>>,
     pub(super) channel_id_of: BTreeMap<CqId, ChannelId>,
     pub(super) asynchronous: Arc<EventQueue<AsyncEvent>>,
+    /// When something arrived last.
+    pub(super) last_arrival: Instant,
     /// Why the link failed for good, once it has.
     pub(super) failure: Option<io::Error>,
 }
@@ -40,11 +42,20 @@ pub(super) struct Core {
 impl Core {
     /// Takes in what has arrived and sends what is due. Returns how many packets moved.
     pub(super) fn progress(&mut self, now: Instant) -> usize {
+        self.receive(now) + self.send(now)
+    }
+
+    /// Takes in what has arrived.
+    pub(super) fn receive(&mut self, now: Instant) -> usize {
         if self.failure.is_some() {
             return 0;
         }
-        let moved = pump(&mut self.device, &mut *self.link, &self.memory, now);
-        self.settle(moved)
+        let moved = pump::receive(&mut self.device, &mut *self.link, &self.memory, now);
+        let moved = self.settle(moved);
+        if moved != 0 {
+            self.last_arrival = now;
+        }
+        moved
     }
 
     /// Sends what is due.
@@ -83,7 +94,7 @@ impl Core {
 
     /// When something is due by itself.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        softrnic_transport::pump::next_deadline(&self.device, &*self.link)
+        pump::next_deadline(&self.device, &*self.link)
     }
 
     /// Forgets the memory of a region.
