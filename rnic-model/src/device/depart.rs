@@ -5,6 +5,7 @@ use crate::Instant;
 use crate::counters::Counter;
 use crate::memory::Memory;
 use crate::qp::{local, requester, responder};
+use crate::verbs::QpNum;
 
 impl Device {
     /// The next frame to send, if there is one. The device moves on when it is filled; a frame
@@ -19,13 +20,8 @@ impl Device {
                 }
             }
             if let Some(qp) = self.qps.at_mut(index) {
-                let frame = if responder::may_be_overtaken(qp) {
-                    requester::next_frame(qp, &mut self.shared)
-                        .or_else(|| responder::next_frame(qp))
-                } else {
-                    responder::next_frame(qp)
-                        .or_else(|| requester::next_frame(qp, &mut self.shared))
-                };
+                let frame = responder::next_frame(qp)
+                    .or_else(|| requester::next_frame(qp, &mut self.shared));
                 if frame.is_some() {
                     self.burst += 1;
                     return frame;
@@ -37,6 +33,12 @@ impl Device {
         }
         self.fail_overrun();
         None
+    }
+
+    /// The next request of one queue pair, if it may leave now. Right after a post this puts what
+    /// the program waits for before answers that can wait; those stay for [`Device::next_frame`].
+    pub fn next_request(&mut self, qp: QpNum) -> Option<FrameOut> {
+        requester::next_frame(self.qps.get_mut(qp)?, &mut self.shared)
     }
 
     /// Writes the packet (BTH to the end of the pad) into `out`, which has [`FrameOut::len`]
@@ -79,7 +81,6 @@ impl Device {
         shared.count(Counter::SentPackets);
         match frame.origin {
             Origin::Request { psns, ends_request } => {
-                responder::overtaken(qp);
                 requester::sent(qp, shared, now, psns, ends_request);
             }
             Origin::Response => responder::answered(qp),

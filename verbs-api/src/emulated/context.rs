@@ -448,7 +448,12 @@ impl Context for EmulatedContext {
     }
 
     fn post_send(&self, qp: QpNum, wrs: &[SendWr<'_>]) -> Result<(), PostError> {
-        self.with_send(|core| each(wrs, |wr| core.device.post_send(qp, wr)))
+        let mut core = self.shared.lock();
+        let result = each(wrs, |wr| core.device.post_send(qp, wr));
+        let now = self.shared.now();
+        core.send_first(now, qp);
+        self.shared.done_inline(core);
+        result
     }
 
     fn post_recv(&self, qp: QpNum, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {

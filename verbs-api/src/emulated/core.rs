@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key};
+use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key, QpNum};
 use softrnic_model::{Device, Instant, MemoryId};
 use softrnic_transport::{Link, pump};
 
@@ -66,6 +66,15 @@ impl Core {
         let moved =
             softrnic_transport::pump::send(&mut self.device, &mut *self.link, &self.memory, now);
         self.settle(moved)
+    }
+
+    /// Sends what is due, first what was just posted to a queue pair.
+    pub(super) fn send_first(&mut self, now: Instant, qp: QpNum) {
+        if self.failure.is_none() {
+            let (device, link) = (&mut self.device, &mut *self.link);
+            let moved = pump::send_first(device, link, &self.memory, now, qp);
+            self.settle(moved);
+        }
     }
 
     fn settle(&mut self, moved: io::Result<usize>) -> usize {

@@ -25,9 +25,7 @@ pub(crate) use execute::MESSAGE_MAX;
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
 use responses::{Replays, Response, ResponseQueue};
-pub(crate) use responses::{
-    answered, may_be_overtaken, next_frame, notified, overtaken, read_payload, refused,
-};
+pub(crate) use responses::{answered, next_frame, notified, read_payload, refused};
 
 /// The message that is being received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +54,6 @@ pub(crate) struct Responder {
     established: bool,
     cnp_due: bool,
     cnp_not_before: Instant,
-    /// Requests that have left since an answer did while one was owed.
-    overtaken: u8,
     responses: ResponseQueue,
     replays: Replays,
 }
@@ -76,7 +72,6 @@ impl Responder {
             established: false,
             cnp_due: false,
             cnp_not_before: Instant::ZERO,
-            overtaken: 0,
             responses: ResponseQueue::default(),
             replays: Replays::default(),
         }

@@ -189,24 +189,6 @@ impl Replays {
     }
 }
 
-/// Requests that may leave while an acknowledgement waits: nobody waits for it as for them.
-const OVERTAKING_MAX: u8 = 16;
-
-/// Whether all that is owed is an acknowledgement that can wait a little longer.
-pub(crate) fn may_be_overtaken(qp: &Qp) -> bool {
-    let responder = &qp.responder;
-    !responder.cnp_due
-        && responder.overtaken < OVERTAKING_MAX
-        && responder.responses.front().is_none_or(Response::is_ack)
-}
-
-/// A request has left.
-pub(crate) fn overtaken(qp: &mut Qp) {
-    if qp.responder.responses.front().is_some() {
-        qp.responder.overtaken += 1;
-    }
-}
-
 /// The next answer, if one is owed.
 pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
     if qp.responder.cnp_due {
@@ -293,7 +275,6 @@ pub(crate) fn read_payload<M: Memory + ?Sized>(
 /// The first answer has left.
 pub(crate) fn answered(qp: &mut Qp) {
     let mtu = qp.attr.path_mtu.bytes();
-    qp.responder.overtaken = 0;
     let Some(first) = qp.responder.responses.ring.first_mut() else { return };
     if let Response::Read(rest) = first
         && rest.left > mtu
