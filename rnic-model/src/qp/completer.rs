@@ -80,9 +80,10 @@ fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packe
     }
 }
 
-/// Everything before `end` has been received. Returns false when that would skip a READ or an
-/// atomic whose response has not come: the acknowledgement then stands for a lost response, and
-/// the request is made again.
+/// Everything before `end` has been received. Where that would skip a READ or an atomic whose
+/// response has not come, the acknowledgement stands for a lost response, and the request is made
+/// again. Returns whether `end` was reached and a request waits there: not so if one before it has
+/// failed in the meantime.
 fn acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, end: Psn) -> bool {
     let before = qp.requester.una_psn;
     let complete = advance(qp, shared, end);
@@ -92,7 +93,7 @@ fn acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, end: Psn) -> bool
         shared.count(Counter::ImpliedNak);
         retry(qp, shared, now);
     }
-    complete
+    complete && qp.requester.is_busy()
 }
 
 /// Whether a sign of loss may stem from packets that left before sending went back the last time.
@@ -309,8 +310,9 @@ pub(crate) fn start_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
 }
 
 fn restart_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
-    let waiting = qp.requester.una_psn != qp.requester.next_psn
-        || qp.requester.una_psn != qp.requester.end_psn;
+    let requester = &qp.requester;
+    let waiting = requester.is_busy()
+        && (requester.una_psn != requester.next_psn || requester.una_psn != requester.end_psn);
     let deadline = match ack_timeout_ns(qp.attr.timeout) {
         Some(ns) if waiting => Some(now.plus_ns(ns)),
         _ => None,
