@@ -97,8 +97,12 @@ fn acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, end: Psn) -> bool
 }
 
 /// Whether a sign of loss may stem from packets that left before sending went back the last time.
-/// Only silence, or time, tells that what was sent again was lost once more.
+/// Only silence, or time, tells that what was sent again was lost once more. While it waits for the
+/// peer's receive nothing has been sent again.
 fn is_echo(qp: &Qp, now: Instant) -> bool {
+    if qp.requester.pause != Pause::No {
+        return true;
+    }
     let quiet_ns = ack_timeout_ns(qp.attr.timeout).unwrap_or(ECHO_NS) / 4;
     qp.requester.went_back.is_some_and(|at| now.ns_since(at) < quiet_ns)
 }
@@ -259,6 +263,9 @@ fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
 
 /// The peer asks to wait. RNR code and retry count: IBA 9.7.5.2.8.
 fn on_rnr_nak(qp: &mut Qp, shared: &mut Shared, now: Instant, code: u8) {
+    if qp.requester.pause != Pause::No {
+        return;
+    }
     if qp.requester.rnr_retries_left == 0 {
         return fail_oldest(qp, shared, WcStatus::RnrRetryExceeded.into());
     }
