@@ -89,7 +89,6 @@ fn acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, end: Psn) -> bool
     let complete = advance(qp, shared, end);
     progressed(qp, shared, now, before);
     if !complete && !is_echo(qp, now) {
-        shared.count(Counter::CompleterRetry);
         shared.count(Counter::ImpliedNak);
         retry(qp, shared, now);
     }
@@ -230,10 +229,10 @@ pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, why: Option<Failu
     };
     if let Some(why) = why {
         why.mark(&mut wc, &shared.profile);
-        shared.count(match wc.status {
-            WcStatus::WorkRequestFlushed => Counter::RequesterCqeFlush,
-            _ => Counter::RequesterCqeError,
-        });
+        shared.count(Counter::RequesterCqeError);
+        if wc.status == WcStatus::WorkRequestFlushed {
+            shared.count(Counter::RequesterCqeFlush);
+        }
     }
     let entry = CqEntry { wc, slot: Slot::Send(count) };
     shared.complete(qp.init.send_cq, entry, why.is_some());
@@ -288,6 +287,7 @@ fn retry(qp: &mut Qp, shared: &mut Shared, now: Instant) {
         return fail_oldest(qp, shared, WcStatus::RetryExceeded.into());
     }
     qp.requester.retries_left -= 1;
+    shared.count(Counter::CompleterRetry);
     qp.requester.window.shrink();
     qp.requester.go_back();
     qp.requester.went_back = Some(now);
