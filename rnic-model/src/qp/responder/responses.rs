@@ -108,6 +108,8 @@ impl ResponseQueue {
             Some(last) if last.is_ack() => *last = response,
             // Nothing more is owed to one who was refused and may send no more before he resumes.
             Some(Response::Acknowledge { .. }) if response.is_ack() => {}
+            // What was missing has come since.
+            Some(last) if last.is_plain() => *last = response,
             _ => self.ring.push(response),
         }
     }
