@@ -168,11 +168,16 @@ pub(super) struct Replays {
 }
 
 impl Replays {
+    /// Changes how many there are, and keeps the latest.
     pub(super) fn resize(&mut self, depth: usize) {
-        if self.ring.len() != depth {
-            self.ring = alloc::vec![None; depth].into();
-            self.next = 0;
+        let len = self.ring.len();
+        let latest = len.min(depth);
+        let mut ring = alloc::vec![None; depth];
+        for (age, place) in (1..).zip(ring.iter_mut().take(latest).rev()) {
+            *place = self.ring.get((self.next + len - age) % len).copied().flatten();
         }
+        self.ring = ring.into();
+        self.next = if latest == depth { 0 } else { latest };
     }
 
     pub(super) fn clear(&mut self) {
