@@ -351,8 +351,10 @@ fn on_read_response<M: Memory + ?Sized>(
     let done = psn.offset_from(wqe.first_psn);
     let offset = done << mtu.shift();
     let expected = (wqe.length - offset).min(mtu.bytes()) as usize;
-    let ends = requester.window.read_packets(done, wqe.packets) == 1;
-    if packet.payload.len() != expected || facts.place.ends() != ends {
+    // A First or Only may also stand where the rest was asked for again.
+    let begins = !requester.window.begins_read(done) || facts.place.begins();
+    let ends = facts.place.ends() == (requester.window.read_packets(done, wqe.packets) == 1);
+    if packet.payload.len() != expected || !begins || !ends {
         return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }
     let count = requester.oldest;
