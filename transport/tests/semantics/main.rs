@@ -7,5 +7,5 @@
 
 mod bench;
 
-mod first;
+mod rc;
 mod swarm;

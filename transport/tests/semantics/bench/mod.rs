@@ -21,11 +21,11 @@ use std::ops::Range;
 use softrnic_model::counters::Counter;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    Access, AsyncEvent, CqId, Event, Key, PdId, Psn, QpAttributeMask, QpAttributes, QpNum, QpState,
-    SrqId, VerbError, Wc, WcFlags, WcOpcode, WcStatus,
+    Access, AsyncEvent, BindInfo, CqId, Event, Key, PdId, Psn, QpAttributeMask, QpAttributes,
+    QpNum, QpState, SendOp, SrqId, VerbError, Wc, WcFlags, WcOpcode, WcStatus, WindowType,
 };
 use softrnic_model::wire::Route;
-use softrnic_model::{Device, Memory, MemoryId};
+use softrnic_model::{Device, Instant, Memory, MemoryId};
 use softrnic_transport::sim::{Fabric, HostId};
 
 pub(crate) use forge::Forge;
@@ -48,6 +48,9 @@ pub(crate) const BASE: u64 = 0x7f00_0000_0000;
 
 /// Longer than any test takes, in nanoseconds of virtual time.
 pub(crate) const LONG_NS: u64 = 100_000_000_000_000;
+
+/// Some trips from one host to the other, and far less than the time-outs of [`Setup`].
+const SHORT_NS: u64 = 20_000;
 
 /// One end.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +224,30 @@ impl Bench {
         self.device(end).register(spec).unwrap()
     }
 
+    /// A window of the end's protection domain, not bound.
+    pub(crate) fn window(&mut self, end: EndId, window_type: WindowType) -> Key {
+        let pd = self.end(end).pd;
+        self.device(end).alloc_mw(pd, window_type).unwrap()
+    }
+
+    /// A bind of a window to a part of the end's memory, with all rights of peers.
+    pub(crate) fn bind(
+        &self,
+        end: EndId,
+        window: Key,
+        new_rkey: Key,
+        window_type: WindowType,
+        range: Range<u64>,
+    ) -> SendOp {
+        let bind = BindInfo {
+            mr_lkey: self.end(end).key,
+            addr: BASE + range.start,
+            length: range.end - range.start,
+            access: Access::REMOTE,
+        };
+        SendOp::BindMw { window, new_rkey, window_type, bind }
+    }
+
     /// Hands a packet to the peer of `from`, as if `from` had sent it.
     pub(crate) fn inject(&mut self, from: EndId, packet: &Forge) {
         let to = self.end(from).peer.unwrap();
@@ -248,14 +275,30 @@ impl Bench {
         assert!(self.fabric.run_until_idle(LONG_NS), "it never ends: {:?}", self.tap.last());
     }
 
+    /// Runs until an end is in `state`, and returns when that was.
+    pub(crate) fn run_to_state(&mut self, end: EndId, state: QpState) -> Instant {
+        let until = self.fabric.now().plus_ns(LONG_NS);
+        while self.state(end) != state {
+            assert!(self.fabric.step(until), "it never gets to {state:?}: {:?}", self.tap.last());
+        }
+        self.fabric.now()
+    }
+
     pub(crate) fn run_for(&mut self, ns: u64) {
         self.fabric.run_for(ns);
     }
 
-    /// Sends what is ready, and hands over what is under way: for tests without time-outs.
+    /// Sends what is ready and lets it arrive, long before any time-out. Returns the frames since
+    /// the last call, in words.
     pub(crate) fn frames(&mut self) -> Vec<String> {
-        self.run_for(20_000);
+        self.run_for(SHORT_NS);
         self.tap.take()
+    }
+
+    /// The same, as they are.
+    pub(crate) fn seen(&mut self) -> Vec<Seen> {
+        self.run_for(SHORT_NS);
+        self.tap.log()
     }
 }
 
