@@ -38,7 +38,7 @@ impl Device {
             return Err(Counter::DropBadTransportVersion);
         }
         let number = packet.bth.dest_qp();
-        if number == QpNum::MULTICAST {
+        if number == QpNum::MULTICAST || route.dst.is_multicast() {
             return self.multicast(memory, route, &packet);
         }
         let shared = &mut self.shared;
@@ -79,7 +79,8 @@ impl Device {
         Ok(())
     }
 
-    /// A datagram for a multicast group: every member gets it.
+    /// A datagram for a multicast group: every member gets it. Its queue pair number and its address
+    /// both say so, or it is for nobody (IBA 9.6.1.2).
     fn multicast<M: Memory + ?Sized>(
         &mut self,
         memory: &M,
@@ -87,7 +88,10 @@ impl Device {
         packet: &Packet<'_>,
     ) -> Result<(), Counter> {
         let facts = packet.facts.ok_or(Counter::DropUnknownOpcode)?;
-        if facts.service != Service::Ud || !route.dst.is_multicast() {
+        if packet.bth.dest_qp() != QpNum::MULTICAST || !route.dst.is_multicast() {
+            return Err(Counter::DropUnknownQp);
+        }
+        if facts.service != Service::Ud {
             return Err(Counter::DropWrongService);
         }
         let group = self.shared.groups.iter().position(|group| group.gid == route.dst);
