@@ -7,5 +7,8 @@
 
 mod bench;
 
+mod multicast;
 mod rc;
 mod swarm;
+mod uc;
+mod ud;

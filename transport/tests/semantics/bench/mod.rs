@@ -21,7 +21,7 @@ use std::ops::Range;
 use softrnic_model::counters::Counter;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    Access, AsyncEvent, BindInfo, CqId, Event, Key, PdId, Psn, QpAttributeMask, QpAttributes,
+    Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, Event, Gid, Key, PdId, Psn, QpAttributeMask, QpAttributes,
     QpNum, QpState, SendOp, SrqId, VerbError, Wc, WcFlags, WcOpcode, WcStatus, WindowType,
 };
 use softrnic_model::wire::Route;
@@ -30,7 +30,7 @@ use softrnic_transport::sim::{Fabric, HostId};
 
 pub(crate) use forge::Forge;
 pub(crate) use rng::{Digest, Rng};
-pub(crate) use setup::Setup;
+pub(crate) use setup::{QKEY, Setup};
 pub(crate) use tap::{Seen, Tap};
 pub(crate) use work::{Remote, Wr, send, send_imm, send_invalidate, wr};
 
@@ -172,6 +172,12 @@ impl Bench {
         (self.state(A), self.state(B))
     }
 
+    /// All packets that the end's host has dropped.
+    pub(crate) fn dropped(&mut self, end: EndId) -> u64 {
+        let counters = self.device(end).counters();
+        counters.iter().filter(|(name, ..)| name.starts_with("drop_")).map(|(.., n)| n).sum()
+    }
+
     /// What the end's host has counted.
     pub(crate) fn count(&mut self, end: EndId, counter: Counter) -> u64 {
         self.device(end).counters().get(counter)
@@ -224,6 +230,29 @@ impl Bench {
         self.device(end).register(spec).unwrap()
     }
 
+    /// An address handle of `end` that leads to the host of `to`.
+    pub(crate) fn handle(&mut self, end: EndId, to: EndId) -> AhId {
+        let dgid = self.gid(to);
+        self.handle_to(end, dgid)
+    }
+
+    pub(crate) fn handle_to(&mut self, end: EndId, dgid: Gid) -> AhId {
+        let pd = self.end(end).pd;
+        let path = AddressVector { dgid, ..AddressVector::default() };
+        self.device(end).create_ah(pd, path).unwrap()
+    }
+
+    pub(crate) fn gid(&self, end: EndId) -> Gid {
+        self.fabric.host(self.end(end).host).device.gids()[0]
+    }
+
+    /// A datagram to `to`, by a new address handle.
+    pub(crate) fn datagram(&mut self, end: EndId, to: EndId) -> SendOp {
+        let ah = self.handle(end, to);
+        let remote_qpn = self.end(to).qp;
+        SendOp::SendTo { ah, remote_qpn, remote_qkey: QKEY, imm: None }
+    }
+
     /// A window of the end's protection domain, not bound.
     pub(crate) fn window(&mut self, end: EndId, window_type: WindowType) -> Key {
         let pd = self.end(end).pd;
@@ -259,8 +288,8 @@ impl Bench {
     /// How packets of `from` to its peer are addressed as they arrive.
     pub(crate) fn route(&self, from: EndId) -> Route {
         let to = self.end(from).peer.unwrap();
-        let gid = |end: EndId| self.fabric.host(self.end(end).host).device.gids()[0];
-        Route { src: gid(from), dst: gid(to), src_port: 0xc000, hop_limit: 63, ..Route::default() }
+        let (src, dst) = (self.gid(from), self.gid(to));
+        Route { src, dst, src_port: 0xc000, hop_limit: 63, ..Route::default() }
     }
 
     /// Hands bytes to the host of `to`.
