@@ -80,7 +80,7 @@ impl Device {
     }
 
     /// A datagram for a multicast group: every member gets it. Its queue pair number and its address
-    /// both say so, or it is for nobody (IBA 9.6.1.2).
+    /// both say so, or it is for nobody.
     fn multicast<M: Memory + ?Sized>(
         &mut self,
         memory: &M,

@@ -121,13 +121,13 @@ fn only_the_right_q_key_opens() {
 #[test]
 fn bit_31_of_a_requests_q_key_asks_for_the_queue_pairs_own() {
     let own = 0x8001_0000;
-    for (asked, sent) in [(QKEY, QKEY), (1 << 31, own), (0xffff_ffff, own), (0x7fff_ffff, 0x7fff_ffff)]
+    for (asked, sent) in
+        [(QKEY, QKEY), (1 << 31, own), (0xffff_ffff, own), (0x7fff_ffff, 0x7fff_ffff)]
     {
         let mut bench = Setup::ud().pair();
         bench.modify(A, QpAttributeMask::QKEY, |attr| attr.qkey = own).unwrap();
         let ah = bench.handle(A, B);
-        let op =
-            SendOp::SendTo { ah, remote_qpn: bench.end(B).qp, remote_qkey: asked, imm: None };
+        let op = SendOp::SendTo { ah, remote_qpn: bench.end(B).qp, remote_qkey: asked, imm: None };
         bench.post(A, wr(1, op).at(0..8));
         bench.run();
         assert_eq!(bench.tap.log()[0].packet().deth().unwrap().qkey(), sent, "{asked:#x}");
@@ -203,7 +203,9 @@ fn without_a_receive_it_is_dropped() {
 #[test]
 fn states_that_receive_and_states_that_do_not() {
     let setup = Setup::ud();
-    for (state, receives) in [(Reset, false), (Init, false), (Rtr, true), (Rts, true), (QpState::Err, false)] {
+    for (state, receives) in
+        [(Reset, false), (Init, false), (Rtr, true), (Rts, true), (QpState::Err, false)]
+    {
         let mut bench = setup.pair();
         if state == QpState::Err {
             bench.to_state(B, QpState::Err);
@@ -303,9 +305,8 @@ fn one_queue_pair_talks_to_many_and_to_itself() {
         bench.post(from, wr(id, op).at(1000..1008));
         bench.run();
     }
-    let sources = |bench: &mut Bench, end| {
-        bench.received(end).iter().map(|wc| wc.src_qp).collect::<Vec<_>>()
-    };
+    let sources =
+        |bench: &mut Bench, end| bench.received(end).iter().map(|wc| wc.src_qp).collect::<Vec<_>>();
     let (a, b) = (bench.end(A).qp, bench.end(B).qp);
     assert_eq!(sources(&mut bench, A), [a, b]);
     assert_eq!(sources(&mut bench, B), [a, b, a]);

@@ -2,8 +2,8 @@
 
 use softrnic_model::verbs::{Key, QpType};
 use softrnic_model::wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, HeaderBuf, Ieth, ImmDt, Opcode, Operation, Place, Reth,
-    Service, Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, HeaderBuf, Ieth, ImmDt, Opcode, Operation, Place,
+    Reth, Service, Syndrome,
 };
 
 use super::{BASE, Bench, EndId, QKEY};

@@ -21,8 +21,9 @@ use std::ops::Range;
 use softrnic_model::counters::Counter;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, Event, Gid, Key, PdId, Psn, QpAttributeMask, QpAttributes,
-    QpNum, QpState, SendOp, SrqId, VerbError, Wc, WcFlags, WcOpcode, WcStatus, WindowType,
+    Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, Event, Gid, Key, PdId, Psn,
+    QpAttributeMask, QpAttributes, QpNum, QpState, SendOp, SrqId, VerbError, Wc, WcFlags, WcOpcode,
+    WcStatus, WindowType,
 };
 use softrnic_model::wire::Route;
 use softrnic_model::{Device, Instant, Memory, MemoryId};
