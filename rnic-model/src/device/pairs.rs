@@ -202,6 +202,9 @@ fn enter(qp: &mut Qp, shared: &mut Shared, from: QpState, to: QpState, mask: QpA
         }
         _ => {}
     }
+    if from == QpState::Sqd && to != QpState::Sqd {
+        qp.attr.sq_drained_event = false;
+    }
     if !matches!(to, QpState::Reset | QpState::Err) {
         qp.attr.state = to;
         qp.requester.retries_left = qp.attr.retry_count;
