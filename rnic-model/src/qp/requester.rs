@@ -260,9 +260,7 @@ fn connected(qp: &Qp, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
     }
     let service = if qp.is(QpType::Rc) { Service::Rc } else { Service::Uc };
     match wqe.op {
-        SendOp::Send { .. } | SendOp::Write { .. } => {
-            Some(message_packet(qp, service, count, wqe))
-        }
+        SendOp::Send { .. } | SendOp::Write { .. } => Some(message_packet(qp, service, count, wqe)),
         SendOp::Read { remote_addr, rkey } => Some(read_request(qp, wqe, remote_addr, rkey)),
         SendOp::CompareSwap { remote_addr, rkey, compare, swap } => {
             let eth = AtomicEth::new(remote_addr, rkey, swap, compare);
@@ -298,7 +296,7 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
     let kind = Kind::new(service, operation, place(begins, ends))
         .with(imm.is_some(), invalidate.is_some());
     let ack_req = qp.is(QpType::Rc) && (ends || qp.requester.window.wants_ack());
-    let bth = bth(kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
+    let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
         .with_ack_req(ack_req)
         .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
     let mut header = HeaderBuf::new();
@@ -334,7 +332,7 @@ fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut
     let len = if psns == missing { left } else { psns << mtu.shift() };
     let kind = Kind::new(Service::Rc, Operation::ReadRequest, Place::Only);
     let mut header = HeaderBuf::new();
-    header.push(&bth(kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
+    header.push(&bth(qp, kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
     header.push(&Reth::new(remote_addr.wrapping_add(u64::from(offset)), rkey, len));
     FrameOut {
         route: qp.route,
@@ -349,7 +347,7 @@ fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut
 fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth) -> FrameOut {
     let kind = Kind::new(Service::Rc, operation, Place::Only);
     let mut header = HeaderBuf::new();
-    header.push(&bth(kind, qp.attr.dest_qp, qp.requester.next_psn, 0).with_ack_req(true));
+    header.push(&bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, 0).with_ack_req(true));
     header.push(eth);
     FrameOut {
         route: qp.route,
@@ -375,7 +373,7 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
         return None;
     };
     let kind = Kind::new(Service::Ud, Operation::Send, Place::Only).with(imm.is_some(), false);
-    let bth = bth(kind, remote_qpn, qp.requester.next_psn, wqe.length)
+    let bth = bth(qp, kind, remote_qpn, qp.requester.next_psn, wqe.length)
         .with_solicited(wqe.flags.contains(SendFlags::SOLICITED));
     let qkey = if remote_qkey & OWN_QKEY == 0 { remote_qkey } else { qp.attr.qkey };
     let mut header = HeaderBuf::new();

@@ -245,7 +245,7 @@ fn header(
 ) -> HeaderBuf {
     let kind = Kind::new(Service::Rc, operation, place);
     let mut header = HeaderBuf::new();
-    header.push(&bth(kind, qp.attr.dest_qp, psn, payload_len));
+    header.push(&bth(qp, kind, qp.attr.dest_qp, psn, payload_len));
     if let Some((syndrome, msn)) = aeth {
         header.push(&Aeth::new(syndrome, msn));
     }
@@ -265,7 +265,8 @@ fn frame(qp: &Qp, header: HeaderBuf, payload: Payload, payload_len: u32) -> Fram
 
 fn congestion_notification(qp: &Qp) -> FrameOut {
     let mut header = HeaderBuf::new();
-    header.push(&Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_becn(true));
+    let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_pkey(qp.pkey);
+    header.push(&bth.with_becn(true));
     header.push(&[0_u8; 16]);
     FrameOut { origin: Origin::Cnp, ..frame(qp, header, Payload::None, 0) }
 }
