@@ -316,6 +316,7 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
         payload: Payload::Message { wqe: count, offset },
         payload_len,
         owner: qp.index,
+        psn: qp.requester.next_psn,
         origin: Origin::Request { psns: 1, ends_request: ends },
     }
 }
@@ -340,6 +341,7 @@ fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut
         payload: Payload::None,
         payload_len: 0,
         owner: qp.index,
+        psn: qp.requester.next_psn,
         origin: Origin::Request { psns, ends_request: psns == missing },
     }
 }
@@ -355,6 +357,7 @@ fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth) -> FrameOut {
         payload: Payload::None,
         payload_len: 0,
         owner: qp.index,
+        psn: qp.requester.next_psn,
         origin: Origin::Request { psns: 1, ends_request: true },
     }
 }
@@ -388,8 +391,14 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
         payload: Payload::Message { wqe: count, offset: 0 },
         payload_len: wqe.length,
         owner: qp.index,
+        psn: qp.requester.next_psn,
         origin: Origin::Request { psns: 1, ends_request: true },
     })
+}
+
+/// Whether this is still the next packet to leave.
+pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
+    may_send(qp) && frame.psn == qp.requester.next_psn
 }
 
 /// The packet has left: moves on, and completes what needs no answer.

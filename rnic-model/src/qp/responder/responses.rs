@@ -55,6 +55,13 @@ impl ReadRest {
 }
 
 impl Response {
+    fn psn(&self) -> Psn {
+        match *self {
+            Self::Acknowledge { psn, .. } | Self::Atomic { psn, .. } => psn,
+            Self::Read(rest) => rest.psn,
+        }
+    }
+
     fn is_ack(&self) -> bool {
         matches!(self, Self::Acknowledge { syndrome: Syndrome::Ack { .. }, .. })
     }
@@ -200,6 +207,16 @@ impl Replays {
     }
 }
 
+/// Whether this is still the next answer.
+pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
+    match frame.origin {
+        Origin::Cnp => qp.responder.cnp_due,
+        Origin::Request { .. } | Origin::Response => {
+            qp.responder.responses.front().is_some_and(|next| next.psn() == frame.psn)
+        }
+    }
+}
+
 /// The next answer, if one is owed.
 pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
     if qp.responder.cnp_due {
@@ -210,7 +227,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
         Response::Acknowledge { psn, msn, syndrome } => {
             let header =
                 header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
-            frame(qp, header, Payload::None, 0)
+            frame(qp, header, psn, Payload::None, 0)
         }
         Response::Atomic { psn, original, msn, .. } => {
             let mut header = header(
@@ -222,7 +239,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
                 Some((Syndrome::ACK, msn)),
             );
             header.push(&AtomicAckEth::new(original));
-            frame(qp, header, Payload::None, 0)
+            frame(qp, header, psn, Payload::None, 0)
         }
         Response::Read(ReadRest { psn, key, addr, left, msn, begun, .. }) => {
             let len = left.min(qp.attr.path_mtu.bytes());
@@ -230,7 +247,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
             let aeth = (place != Place::Middle).then_some((Syndrome::ACK, msn));
             let header = header(qp, Operation::ReadResponse, place, psn, len, aeth);
             let payload = if len == 0 { Payload::None } else { Payload::Region { key, addr } };
-            frame(qp, header, payload, len)
+            frame(qp, header, psn, payload, len)
         }
     })
 }
@@ -252,13 +269,14 @@ fn header(
     header
 }
 
-fn frame(qp: &Qp, header: HeaderBuf, payload: Payload, payload_len: u32) -> FrameOut {
+fn frame(qp: &Qp, header: HeaderBuf, psn: Psn, payload: Payload, payload_len: u32) -> FrameOut {
     FrameOut {
         route: qp.route,
         header,
         payload,
         payload_len,
         owner: qp.index,
+        psn,
         origin: Origin::Response,
     }
 }
@@ -268,7 +286,7 @@ fn congestion_notification(qp: &Qp) -> FrameOut {
     let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_pkey(qp.pkey);
     header.push(&bth.with_becn(true));
     header.push(&[0_u8; 16]);
-    FrameOut { origin: Origin::Cnp, ..frame(qp, header, Payload::None, 0) }
+    FrameOut { origin: Origin::Cnp, ..frame(qp, header, Psn::new(0), Payload::None, 0) }
 }
 
 /// Copies what a READ response carries. The right to it is judged again as it leaves.
