@@ -7,8 +7,11 @@
 
 mod bench;
 
+mod cq;
 mod multicast;
 mod rc;
+mod srq;
+mod states;
 mod swarm;
 mod uc;
 mod ud;
