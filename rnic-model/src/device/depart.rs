@@ -42,8 +42,8 @@ impl Device {
     }
 
     /// Writes the packet (BTH to the end of the pad) into `out`, which has [`FrameOut::len`]
-    /// bytes, and moves on. Returns false when the payload cannot be read any more: the frame
-    /// must not be sent then, and the work request it belonged to fails.
+    /// bytes, and moves on. Returns false when the frame must not be sent: it is due no more, or
+    /// its payload cannot be read any more, and the work request it belonged to fails.
     pub fn fill<M: Memory + ?Sized>(
         &mut self,
         now: Instant,
@@ -53,9 +53,13 @@ impl Device {
     ) -> bool {
         let Some(qp) = self.qps.at_mut(frame.owner) else { return false };
         let shared = &mut self.shared;
+        let due = match frame.origin {
+            Origin::Request { .. } => requester::is_due(qp, frame),
+            Origin::Response | Origin::Cnp => responder::is_due(qp, frame),
+        };
         let header = frame.header.as_slice();
         let payload_end = header.len() + frame.payload_len as usize;
-        if out.len() != frame.len() {
+        if !due || out.len() != frame.len() {
             return false;
         }
         let (head, rest) = out.split_at_mut(header.len());
