@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod capture;
 #[cfg(test)]
+mod pcapng;
+#[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod script;
