@@ -15,7 +15,9 @@ use softrnic_model::wire::{AtomicAckEth, Packet, Syndrome, rnr_timer_ns};
 
 use crate::script;
 use crate::wire;
-use crate::world::{Ran, Run, SPEC, check_answers, check_packets, lab, run, step, straight};
+use crate::world::{
+    Ran, Run, SPEC, check_answers, check_packets, lab, may_complete, run, step, straight,
+};
 
 fn check_all(run: &Run, family: Family) {
     assert_eq!(run.len(), 57);
@@ -153,7 +155,7 @@ fn receives_that_are_left_are_flushed() {
         let mut stage = Stage::open(&mut lab, &session.connection, Roles::Straight).unwrap();
         let ends = stage.ends(Roles::Straight);
         ends.iter().for_each(|end| post_two(stage.lab, end));
-        let observation = stage.run(&scenario, Roles::Straight).unwrap();
+        let observation = stage.run(&scenario, Roles::Straight, may_complete(&scenario)).unwrap();
         for (side, end) in Side::ALL.into_iter().zip(&ends) {
             let Outcome::Completed(wcs) = &observation.outcomes[side as usize] else {
                 panic!("{} is refused", scenario.name);
