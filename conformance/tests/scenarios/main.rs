@@ -1,8 +1,13 @@
-//! The 57 recorded scenarios, each a test, on the simulated fabric; and variations of them.
+//! The 57 recorded scenarios, each a test, on the simulated fabric and over UDP; and
+//! variations of them.
 //!
 //! `captures/README.md` says what was recorded, and how.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look for one thing among others")]
+
+#[cfg(test)]
+#[macro_use]
+mod names;
 
 #[cfg(test)]
 mod capture;
@@ -12,6 +17,8 @@ mod pcapng;
 mod recorded;
 #[cfg(test)]
 mod script;
+#[cfg(test)]
+mod udp;
 #[cfg(test)]
 mod variations;
 #[cfg(test)]

@@ -33,7 +33,8 @@ pub(crate) fn by_sender(packets: &[Tapped], requester: &Endpoint) -> [Vec<Vec<u8
     }))
 }
 
-fn distinct(packets: impl Iterator<Item = (Side, Vec<u8>)>) -> [Vec<Vec<u8>>; 2] {
+/// The same of packets whose sender is known.
+pub(crate) fn distinct(packets: impl Iterator<Item = (Side, Vec<u8>)>) -> [Vec<Vec<u8>>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for (from, packet) in packets {
         let sent: &mut Vec<_> = &mut all[from as usize];

@@ -13,7 +13,7 @@ use softrnic_conformance::scenario::{
     Observation, Roles, Scenario, Session, Side, Stage, sessions,
 };
 use softrnic_model::profile::Profile;
-use softrnic_model::verbs::{Event, Psn};
+use softrnic_model::verbs::{Event, Psn, QpType};
 
 use crate::capture::scenes;
 use crate::wire;
@@ -120,10 +120,19 @@ pub(crate) fn straight(judged: &Judged, family: Family) -> &'static Run {
 
 /// Judges answers, memory and states. Returns the differences that were declared and are there.
 pub(crate) fn check_answers(ran: &Ran, judged: &Judged, family: Family) -> Vec<Oddity> {
-    let qp_type = ran.connection.qp_type;
-    let verdict = judge(&ran.observation, qp_type, recording(family), judged.declared);
+    judge_answers(&ran.observation, ran.connection.qp_type, judged, family)
+}
+
+/// The same of an observation in any lab.
+pub(crate) fn judge_answers(
+    observation: &Observation,
+    qp_type: QpType,
+    judged: &Judged,
+    family: Family,
+) -> Vec<Oddity> {
+    let verdict = judge(observation, qp_type, recording(family), judged.declared);
     let problems: Vec<_> = verdict.problems.iter().map(ToString::to_string).collect();
-    let name = ran.observation.scenario.name;
+    let name = observation.scenario.name;
     assert!(problems.is_empty(), "{name} ({}):\n{}", judged.profile, problems.join("\n"));
     verdict.differences
 }
