@@ -1,7 +1,6 @@
 //! What the devices have recorded while the scenarios ran.
 
-use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _};
 use std::process::Command;
 
 use softrnic_conformance::lab::Family;
@@ -58,7 +57,9 @@ fn dissect(capture: &Capture) -> io::Result<String> {
     for field in fields.iter().chain(&["_ws.malformed"]) {
         command.args(["-e", field]);
     }
-    let output = command.stdin(File::open(&capture.path)?).output()?;
+    let mut file = capture.file.try_clone()?;
+    file.rewind()?;
+    let output = command.stdin(file).output()?;
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "tshark fails: {complaints}");
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -66,7 +67,7 @@ fn dissect(capture: &Capture) -> io::Result<String> {
 
 fn check_dissection(capture: &Capture, text: &str) {
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines.len(), capture.frames.len(), "{}", capture.path.display());
+    assert_eq!(lines.len(), capture.frames.len());
     for (line, bytes) in lines.iter().zip(&capture.frames) {
         let frame = RoceFrame::parse(bytes).expect("devices record frames");
         let packet = Packet::parse(frame.packet).expect("devices send packets");

@@ -1,6 +1,7 @@
 //! Runs of sessions over UDP, and all that they are judged by.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use softrnic_conformance::judge::Right;
@@ -55,7 +56,8 @@ pub(crate) struct Run {
 
 /// A capture file.
 pub(crate) struct Capture {
-    pub(crate) path: PathBuf,
+    /// The file itself: another run of these tests may put its own in this place.
+    pub(crate) file: File,
     pub(crate) frames: Vec<Vec<u8>>,
 }
 
@@ -87,9 +89,11 @@ impl Plan {
         drop(lab);
         let captures = [0, 1].map(|device| {
             let frames = frames_in(&files[device]);
+            let file = File::open(&files[device]).expect("it was read just now");
+            // Where it stays, for whoever wants to look at it.
             let path = directory.join(format!("{}.pcapng", name(device)));
-            std::fs::rename(&files[device], &path).expect("it is our own directory");
-            Capture { path, frames }
+            std::fs::rename(&files[device], path).expect("it is our own directory");
+            Capture { file, frames }
         });
         Run { plan: self, sessions, captures, counters }
     }
