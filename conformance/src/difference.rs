@@ -1,6 +1,7 @@
 //! Where another answer than the recorded one is right.
 
 use softrnic_model::verbs::{WcOpcode, WcStatus};
+use softrnic_model::wire::NakCode;
 
 use crate::recorded::{Answer, Line};
 use crate::scenario::Side;
@@ -207,6 +208,40 @@ pub const BY_THE_RULES: &[Difference] = &[
         side: Side::Requester,
         right: failed_send(WcStatus::LocalQpOperationError, WcOpcode::RdmaRead),
         why: Oddity::ReadWithoutDepth,
+    },
+];
+
+/// What is right on the wire in place of what was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// The NAK has this code.
+    Nak(NakCode),
+    /// A request of one packet is sent, and refused with this code, where none was sent at all.
+    Refused(NakCode),
+}
+
+/// A declared difference on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct WireDifference {
+    /// In which scenarios.
+    pub scenarios: &'static [&'static str],
+    /// What is right.
+    pub right: Exchange,
+    /// Why.
+    pub why: Oddity,
+}
+
+/// Of a device that does what the rules say.
+pub const BY_THE_RULES_ON_THE_WIRE: &[WireDifference] = &[
+    WireDifference {
+        scenarios: &["E_recv_too_small", "E_recv_too_small_multi"],
+        right: Exchange::Nak(NakCode::InvalidRequest),
+        why: Oddity::ReceiveTooSmall,
+    },
+    WireDifference {
+        scenarios: &["E_unaligned_atomic"],
+        right: Exchange::Refused(NakCode::InvalidRequest),
+        why: Oddity::UnalignedAtomic,
     },
 ];
 

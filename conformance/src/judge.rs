@@ -30,6 +30,47 @@ pub struct Verdict {
     pub problems: Vec<Problem>,
 }
 
+/// What one side is to be told of a scenario.
+#[derive(Clone, Debug)]
+pub struct Right {
+    /// The answer.
+    pub answer: Answer,
+    /// Why it is not the recorded one, if so.
+    pub differences: Vec<Oddity>,
+    /// Differences that are declared, and make none of the recorded answer.
+    void: Vec<Oddity>,
+}
+
+impl Right {
+    /// The recorded answer but for the declared differences; none if that was not recorded.
+    #[must_use]
+    pub fn of(
+        scenario: &str,
+        side: Side,
+        recording: &Recording,
+        declared: &[Difference],
+    ) -> Option<Self> {
+        let answer = recording.answer(scenario, side)?.clone();
+        let mut right = Self { answer, differences: Vec::new(), void: Vec::new() };
+        let applies = |d: &&Difference| d.side == side && d.scenarios.contains(&scenario);
+        for difference in declared.iter().filter(applies) {
+            let before = right.answer.clone();
+            difference.right.apply(&mut right.answer);
+            if right.answer == before {
+                right.void.push(difference.why);
+            }
+            right.differences.push(difference.why);
+        }
+        Some(right)
+    }
+
+    /// Whether that is a completion.
+    #[must_use]
+    pub fn is_completion(&self) -> bool {
+        matches!(&self.answer, Answer::Completed(lines) if !lines.is_empty())
+    }
+}
+
 /// Holds what was observed against what was recorded, but for the declared differences, and against
 /// the rules about memory and states.
 #[must_use]
@@ -42,29 +83,22 @@ pub fn judge(
     let name = observation.scenario.name;
     let mut verdict = Verdict::default();
     for side in Side::ALL {
-        let Some(recorded) = recording.answer(name, side) else {
+        let Some(right) = Right::of(name, side, recording, declared) else {
             verdict.problems.push(Problem(format!("{name} was not recorded")));
             continue;
         };
-        let mut right = recorded.clone();
-        for difference in declared {
-            if difference.side != side || !difference.scenarios.contains(&name) {
-                continue;
-            }
-            let before = right.clone();
-            difference.right.apply(&mut right);
-            if right == before {
-                let why = difference.why;
-                let text = format!("{side}: the recording does not have the oddity {why:?}");
-                verdict.problems.push(Problem(text));
-            }
-            verdict.differences.push(difference.why);
-        }
+        let void = |why| Problem(format!("{side}: the recording does not have the oddity {why:?}"));
+        verdict.problems.extend(right.void.iter().map(void));
         let found = Answer::from(&observation.outcomes[side as usize]);
-        if found != right {
-            let text = format!("{side}: {found:?}\n  right is {right:?}\n  recorded {recorded:?}");
+        if found != right.answer {
+            let text = format!(
+                "{side}: {found:?}\n  right is {:?}\n  recorded {:?}",
+                right.answer,
+                recording.answer(name, side)
+            );
             verdict.problems.push(Problem(text));
         }
+        verdict.differences.extend(right.differences);
         let expected = state_after(side, &observation.outcomes[0], qp_type);
         let state = observation.states[side as usize];
         if state != expected {

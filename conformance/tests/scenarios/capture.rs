@@ -4,15 +4,16 @@
 //! next over TCP, and those lines are in the capture too: they say what a frame belongs to.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::LazyLock;
 
-use pcap_file::pcapng::{Block, PcapNgReader};
 use serde_json::Value;
 use softrnic_conformance::lab::Family;
 use softrnic_conformance::scenario::Side;
 use softrnic_model::verbs::{Key, Psn, QpNum};
 use softrnic_model::wire::{NotRoce, RoceFrame, Route};
+
+use crate::pcapng::frames_in;
 
 /// What names the ends of a connection; by [`Side`].
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,8 @@ fn read(file: &str, family: Family) -> BTreeMap<String, Scene> {
     let requester = family.gid(0);
     let mut talk = Talk::default();
     let mut scenes = BTreeMap::new();
-    for bytes in frames_of(file) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("captures").join(file);
+    for bytes in frames_in(&path) {
         match RoceFrame::parse(&bytes) {
             Ok(frame) => {
                 let scene: &mut Scene =
@@ -146,19 +148,4 @@ fn tcp_payload(frame: &[u8]) -> (Side, &[u8]) {
     let tcp = &ip[usize::from(ip[0] & 0xf) * 4..total];
     let from = side(u16::from_be_bytes([tcp[0], tcp[1]]) != LISTENING_PORT);
     (from, &tcp[usize::from(tcp[12] >> 4) * 4..])
-}
-
-/// All frames of a capture file, of any protocol.
-fn frames_of(name: &str) -> Vec<Vec<u8>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("captures").join(name);
-    let file = std::fs::File::open(path).expect("the captures are part of the crate");
-    let mut reader = PcapNgReader::new(file).expect("it is a pcapng file");
-    let mut frames = Vec::new();
-    while let Some(block) = reader.next_block() {
-        if let Block::EnhancedPacket(packet) = block.expect("the file is whole") {
-            assert_eq!(packet.original_len as usize, packet.data.len(), "a frame is cut short");
-            frames.push(packet.data.into_owned());
-        }
-    }
-    frames
 }

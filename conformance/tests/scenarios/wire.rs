@@ -6,6 +6,7 @@
 //! hosts. Requests and responses are compared each in their order; how the two interleave depends
 //! on the hosts as well.
 
+use softrnic_conformance::difference::Exchange;
 use softrnic_conformance::lab::{Endpoint, Tapped};
 use softrnic_conformance::scenario::Side;
 use softrnic_model::verbs::Psn;
@@ -32,7 +33,8 @@ pub(crate) fn by_sender(packets: &[Tapped], requester: &Endpoint) -> [Vec<Vec<u8
     }))
 }
 
-fn distinct(packets: impl Iterator<Item = (Side, Vec<u8>)>) -> [Vec<Vec<u8>>; 2] {
+/// The same of packets whose sender is known.
+pub(crate) fn distinct(packets: impl Iterator<Item = (Side, Vec<u8>)>) -> [Vec<Vec<u8>>; 2] {
     let mut all = [Vec::new(), Vec::new()];
     for (from, packet) in packets {
         let sent: &mut Vec<_> = &mut all[from as usize];
@@ -43,27 +45,18 @@ fn distinct(packets: impl Iterator<Item = (Side, Vec<u8>)>) -> [Vec<Vec<u8>>; 2]
     all
 }
 
-/// Where other packets than the recorded ones are right.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum WireDifference {
-    /// The NAK has this code.
-    Nak(NakCode),
-    /// A request is sent, and refused with this code, where none was sent at all.
-    Refused(NakCode),
-}
-
 /// Holds packets against the recorded ones; a text for each that differs.
 pub(crate) fn compare(
     packets: &[Vec<Vec<u8>>; 2],
     own: &Names,
     scene: &Scene,
-    difference: Option<WireDifference>,
+    difference: Option<Exchange>,
 ) -> Vec<String> {
     let mut problems = Vec::new();
     let recorded = distinct(scene.frames.iter().map(|frame| (frame.from, frame.packet.clone())));
     let recorded = match difference {
-        Some(WireDifference::Nak(code)) => [recorded[0].clone(), with_nak(&recorded[1], code)],
-        Some(WireDifference::Refused(code)) => {
+        Some(Exchange::Nak(code)) => [recorded[0].clone(), with_nak(&recorded[1], code)],
+        Some(Exchange::Refused(code)) => {
             assert!(recorded.concat().is_empty(), "nothing was recorded");
             return refused(packets, code);
         }

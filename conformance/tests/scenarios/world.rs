@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use softrnic_conformance::difference::{BY_THE_RULES, Difference, Oddity};
+use softrnic_conformance::difference::{
+    BY_THE_RULES, BY_THE_RULES_ON_THE_WIRE, Difference, Oddity, WireDifference,
+};
 use softrnic_conformance::judge::judge;
 use softrnic_conformance::lab::{Connection, Endpoint, Family, Pace, SimulatedLab, Tapped};
 use softrnic_conformance::recorded::{RXE_V4, RXE_V6, Recording};
@@ -11,11 +13,10 @@ use softrnic_conformance::scenario::{
     Observation, Roles, Scenario, Session, Side, Stage, sessions,
 };
 use softrnic_model::profile::Profile;
-use softrnic_model::verbs::{Event, Psn};
-use softrnic_model::wire::NakCode;
+use softrnic_model::verbs::{Event, Psn, QpType};
 
 use crate::capture::scenes;
-use crate::wire::{self, WireDifference};
+use crate::wire;
 
 /// Everything that one scenario is judged by.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ pub(crate) fn step(
     roles: Roles,
     connection: &Connection,
 ) -> Ran {
-    let observation = stage.run(scenario, roles).expect("the lab works");
+    let observation = stage.run(scenario, roles, may_complete(scenario)).expect("the lab works");
     let ends = stage.ends(roles);
     Ran {
         connection: *connection,
@@ -72,33 +73,23 @@ pub(crate) fn step(
     }
 }
 
+/// Whom a completion may be due to; by [`Side`]. Waiting for one costs nothing in virtual time.
+pub(crate) fn may_complete(scenario: &Scenario) -> [bool; 2] {
+    [true, scenario.receive.is_some()]
+}
+
 /// A profile, and where its answers may differ from the recorded ones.
 #[derive(Clone, Copy)]
 pub(crate) struct Judged {
     pub(crate) profile: Profile,
     pub(crate) declared: &'static [Difference],
-    /// Packets that may differ, by scenario.
-    pub(crate) wire: &'static [(&'static str, WireDifference, Oddity)],
+    /// Where its packets differ from the recorded ones.
+    pub(crate) wire: &'static [WireDifference],
 }
 
 /// As the rules say.
-pub(crate) const SPEC: Judged = Judged {
-    profile: Profile::SPEC,
-    declared: BY_THE_RULES,
-    wire: &[
-        ("E_recv_too_small", WireDifference::Nak(NakCode::InvalidRequest), Oddity::ReceiveTooSmall),
-        (
-            "E_recv_too_small_multi",
-            WireDifference::Nak(NakCode::InvalidRequest),
-            Oddity::ReceiveTooSmall,
-        ),
-        (
-            "E_unaligned_atomic",
-            WireDifference::Refused(NakCode::InvalidRequest),
-            Oddity::UnalignedAtomic,
-        ),
-    ],
-};
+pub(crate) const SPEC: Judged =
+    Judged { profile: Profile::SPEC, declared: BY_THE_RULES, wire: BY_THE_RULES_ON_THE_WIRE };
 
 /// As the recorded device: nothing may differ.
 pub(crate) const RXE: Judged = Judged { profile: Profile::RXE, declared: &[], wire: &[] };
@@ -129,10 +120,19 @@ pub(crate) fn straight(judged: &Judged, family: Family) -> &'static Run {
 
 /// Judges answers, memory and states. Returns the differences that were declared and are there.
 pub(crate) fn check_answers(ran: &Ran, judged: &Judged, family: Family) -> Vec<Oddity> {
-    let qp_type = ran.connection.qp_type;
-    let verdict = judge(&ran.observation, qp_type, recording(family), judged.declared);
+    judge_answers(&ran.observation, ran.connection.qp_type, judged, family)
+}
+
+/// The same of an observation in any lab.
+pub(crate) fn judge_answers(
+    observation: &Observation,
+    qp_type: QpType,
+    judged: &Judged,
+    family: Family,
+) -> Vec<Oddity> {
+    let verdict = judge(observation, qp_type, recording(family), judged.declared);
     let problems: Vec<_> = verdict.problems.iter().map(ToString::to_string).collect();
-    let name = ran.observation.scenario.name;
+    let name = observation.scenario.name;
     assert!(problems.is_empty(), "{name} ({}):\n{}", judged.profile, problems.join("\n"));
     verdict.differences
 }
@@ -140,11 +140,11 @@ pub(crate) fn check_answers(ran: &Ran, judged: &Judged, family: Family) -> Vec<O
 /// Judges packets. Returns the difference that was declared and is there.
 pub(crate) fn check_packets(ran: &Ran, judged: &Judged, family: Family) -> Option<Oddity> {
     let name = ran.observation.scenario.name;
-    let difference = judged.wire.iter().find(|(scenario, ..)| *scenario == name);
+    let difference = judged.wire.iter().find(|d| d.scenarios.contains(&name));
     let packets = wire::by_sender(&ran.packets, &ran.ends[0]);
     let own = wire::names(&ran.ends, ran.first_psn);
     let scene = &scenes(family)[name];
-    let problems = wire::compare(&packets, &own, scene, difference.map(|(_, what, _)| *what));
+    let problems = wire::compare(&packets, &own, scene, difference.map(|d| d.right));
     assert!(problems.is_empty(), "{name} ({}):\n{}", judged.profile, problems.join("\n"));
-    difference.map(|(.., why)| *why)
+    difference.map(|d| d.why)
 }
