@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::{
-    Access, AsyncChannel, Context, Cq, Endpoint, Mr, Qp, QpType, Wc, WcOpcode, WcStatus, emulated,
+    Access, AsyncChannel, Context, Cq, Endpoint, Mr, Qp, QpType, Wc, WcOpcode, emulated, successful,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -43,11 +43,7 @@ impl End {
     }
 
     async fn completion(&self) -> Result<Wc> {
-        let completion = timeout(PATIENCE, self.channel.completion(&self.cq)).await??;
-        match completion.status {
-            WcStatus::Success => Ok(completion),
-            failed => Err(format!("request {} failed: {failed:?}", completion.wr_id).into()),
-        }
+        Ok(successful(timeout(PATIENCE, self.channel.completion(&self.cq)).await??)?)
     }
 
     fn send(&self, word: u64) -> Result<()> {
@@ -59,9 +55,10 @@ impl End {
     async fn receive(&self, mut sending: bool) -> Result<u64> {
         let mut received = false;
         while sending || !received {
-            match self.completion().await?.opcode {
-                WcOpcode::Recv => received = true,
-                _ => sending = false,
+            if self.completion().await?.opcode == WcOpcode::Recv {
+                received = true;
+            } else {
+                sending = false;
             }
         }
         let word = self.words.buffer().load_u64(8)?;

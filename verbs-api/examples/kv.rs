@@ -19,40 +19,42 @@ use std::thread;
 use std::time::Duration;
 
 use softrnic_verbs::buffer::{Buffer, SharedBuffer};
-use softrnic_verbs::{Access, Context, Cq, Mr, Qp, QpType, RemoteAddress, WcStatus, emulated};
+use softrnic_verbs::{Access, Context, Cq, Mr, Qp, QpType, RemoteAddress, emulated};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-const KEYS: u64 = 64;
-const CLIENTS: u64 = 3;
-const LOOKUPS: u64 = 400;
+const KEYS: u32 = 64;
+const CLIENTS: u32 = 3;
+const LOOKUPS: u32 = 400;
 /// Words of a value: long enough to be seen half written.
 const VALUE: usize = 125;
 /// Words of a slot: version, key, value, checksum.
 const SLOT: usize = VALUE + 3;
-const SLOT_BYTES: usize = 8 * SLOT;
+const SLOT_BYTES: u32 = 1024;
+const _: () = assert!(SLOT_BYTES as usize == 8 * SLOT);
 /// The number of the next look-up lies behind the table.
-const NEXT_NUMBER: u64 = KEYS * SLOT_BYTES as u64;
+const NEXT_NUMBER: u32 = KEYS * SLOT_BYTES;
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(30));
 
 /// What a slot holds.
 #[derive(Debug, PartialEq, Eq)]
 struct Slot {
     version: u64,
-    key: u64,
+    key: u32,
     value: [u64; VALUE],
 }
 
 impl Slot {
     /// The value that a key has in a version, so that a reader can tell whether it is right.
-    fn new(key: u64, version: u64) -> Self {
-        Self { version, key, value: std::array::from_fn(|at| mix(key, version + at as u64)) }
+    fn new(key: u32, version: u64) -> Self {
+        let word = |at| mix(key.into(), version + at as u64);
+        Self { version, key, value: std::array::from_fn(word) }
     }
 
     fn to_words(&self) -> [u64; SLOT] {
         let mut words = [0; SLOT];
         words[0] = self.version;
-        words[1] = self.key;
+        words[1] = self.key.into();
         words[2..SLOT - 1].copy_from_slice(&self.value);
         words[SLOT - 1] = checksum(&words[..SLOT - 1]);
         words
@@ -62,11 +64,8 @@ impl Slot {
     fn from_words(words: &[u64; SLOT]) -> Option<Self> {
         let (&sum, data) = words.split_last()?;
         let [version, key, value @ ..] = data else { return None };
-        (sum == checksum(data)).then_some(Self {
-            version: *version,
-            key: *key,
-            value: value.try_into().ok()?,
-        })
+        let (key, value) = (u32::try_from(*key).ok()?, value.try_into().ok()?);
+        (sum == checksum(data)).then_some(Self { version: *version, key, value })
     }
 }
 
@@ -91,7 +90,7 @@ fn keep_changing(table: &SharedBuffer, enough: &AtomicBool) -> Result<u64> {
 }
 
 fn put(table: &SharedBuffer, slot: &Slot) -> Result<()> {
-    let at = slot.key as usize * SLOT_BYTES;
+    let at = (slot.key * SLOT_BYTES) as usize;
     for (word, value) in slot.to_words().into_iter().enumerate() {
         table.store_u64(at + 8 * word, value)?;
     }
@@ -112,17 +111,17 @@ impl Client {
         let pd = device.alloc_pd()?;
         let cq = device.create_cq(16)?;
         let qp = pd.create_qp(QpType::Rc, &cq).build()?;
-        let scratch = pd.register(Buffer::new(SLOT_BYTES + 8)?, Access::LOCAL_WRITE)?;
+        let scratch = pd.register(Buffer::new(SLOT_BYTES as usize + 8)?, Access::LOCAL_WRITE)?;
         qp.connect(&server.endpoint()?)?;
         server.connect(&qp.endpoint()?)?;
         Ok(Self { cq, qp, scratch, table, torn: 0 })
     }
 
-    fn get(&mut self, key: u64) -> Result<Slot> {
+    fn get(&mut self, key: u32) -> Result<Slot> {
         loop {
-            let place = self.scratch.sge(0, SLOT_BYTES as u32);
-            self.qp.read(key, place, self.table.plus(key * SLOT_BYTES as u64))?;
-            self.completion()?;
+            let place = self.scratch.sge(0, SLOT_BYTES);
+            self.qp.read(key.into(), place, self.table.plus((key * SLOT_BYTES).into()))?;
+            self.cq.wait_success(PATIENCE)?;
             let mut words = [0; SLOT];
             for (at, word) in words.iter_mut().enumerate() {
                 *word = self.scratch.buffer().load_u64(8 * at)?;
@@ -136,22 +135,14 @@ impl Client {
 
     /// Takes the next number of the store.
     fn number(&self) -> Result<u64> {
-        let place = self.scratch.sge(SLOT_BYTES as u64, 8);
-        self.qp.fetch_add(0, place, self.table.plus(NEXT_NUMBER), 1)?;
-        self.completion()?;
-        Ok(self.scratch.buffer().load_u64(SLOT_BYTES)?)
-    }
-
-    fn completion(&self) -> Result<()> {
-        let completion = self.cq.wait_one(PATIENCE)?.ok_or("the server is silent")?;
-        match completion.status {
-            WcStatus::Success => Ok(()),
-            failed => Err(format!("the server's memory cannot be used: {failed:?}").into()),
-        }
+        let place = self.scratch.sge(SLOT_BYTES.into(), 8);
+        self.qp.fetch_add(0, place, self.table.plus(NEXT_NUMBER.into()), 1)?;
+        self.cq.wait_success(PATIENCE)?;
+        Ok(self.scratch.buffer().load_u64(SLOT_BYTES as usize)?)
     }
 
     /// Looks up many keys; returns the numbers that it got.
-    fn run(&mut self, client: u64) -> Result<Vec<u64>> {
+    fn run(&mut self, client: u32) -> Result<Vec<u64>> {
         let mut newest = [0; KEYS as usize];
         let mut numbers = Vec::new();
         for n in 0..LOOKUPS {
@@ -199,8 +190,11 @@ fn main() -> Result<()> {
         }
         Ok::<_, Box<dyn Error + Send + Sync>>((numbers, torn, versions))
     })?;
-    assert!(numbers.into_iter().eq(0..CLIENTS * LOOKUPS), "every number was given out once");
-    assert_eq!(table.buffer().load_u64(NEXT_NUMBER as usize)?, CLIENTS * LOOKUPS);
+    assert!(
+        numbers.into_iter().eq(0..u64::from(CLIENTS * LOOKUPS)),
+        "every number was given out once"
+    );
+    assert_eq!(table.buffer().load_u64(NEXT_NUMBER as usize)?, (CLIENTS * LOOKUPS).into());
     println!(
         "{} look-ups by {CLIENTS} clients, none of which the server noticed",
         CLIENTS * LOOKUPS

@@ -13,13 +13,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use softrnic_verbs::buffer::Buffer;
-use softrnic_verbs::{Access, Context, Cq, Endpoint, Mr, Qp, QpType, Wc, WcOpcode, WcStatus};
+use softrnic_verbs::{Access, Context, Cq, Endpoint, Mr, Qp, QpType, WcOpcode};
 use softrnic_verbs::{emulated, provider};
 
+type Message = [u8; MESSAGE as usize];
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const ROUNDS: u32 = 2000;
-const MESSAGE: usize = 64;
+const MESSAGE: u32 = 64;
 /// Receives that are kept posted.
 const DEPTH: u32 = 8;
 const PATIENCE: provider::Timeout = Some(Duration::from_secs(30));
@@ -36,7 +37,7 @@ impl End {
         let pd = device.alloc_pd()?;
         let cq = device.create_cq(64)?;
         let qp = pd.create_qp(QpType::Rc, &cq).build()?;
-        let buffer = Buffer::new(MESSAGE * (1 + DEPTH as usize))?;
+        let buffer = Buffer::new((MESSAGE * (1 + DEPTH)) as usize)?;
         let region = pd.register(buffer, Access::LOCAL_WRITE)?;
         let end = Self { cq, qp, region };
         (0..DEPTH).try_for_each(|place| end.post_receive(place))?;
@@ -45,42 +46,34 @@ impl End {
 
     /// Receives into a place; its number comes back with the completion.
     fn post_receive(&self, place: u32) -> Result<()> {
-        let offset = MESSAGE as u64 * u64::from(1 + place);
-        Ok(self.qp.recv(place.into(), self.region.sge(offset, MESSAGE as u32))?)
+        let offset = MESSAGE * (1 + place);
+        Ok(self.qp.recv(place.into(), self.region.sge(offset.into(), MESSAGE))?)
     }
 
-    fn send(&self, message: &[u8; MESSAGE]) -> Result<()> {
+    fn send(&self, message: &Message) -> Result<()> {
         self.region.buffer().write(0, message)?;
-        Ok(self.qp.send(u64::MAX, self.region.sge(0, MESSAGE as u32))?)
+        Ok(self.qp.send(u64::MAX, self.region.sge(0, MESSAGE))?)
     }
 
     /// Spins until a message is there. Completions of sends pass by.
-    fn receive(&self) -> Result<[u8; MESSAGE]> {
+    fn receive(&self) -> Result<Message> {
         loop {
-            let completion = self.completion()?;
+            let completion = self.cq.wait_success(PATIENCE)?;
             if completion.opcode != WcOpcode::Recv {
                 continue;
             }
-            assert_eq!(completion.byte_len as usize, MESSAGE);
+            assert_eq!(completion.byte_len, MESSAGE);
             let place = u32::try_from(completion.wr_id)?;
-            let mut message = [0; MESSAGE];
-            self.region.buffer().read(MESSAGE * (1 + place as usize), &mut message)?;
+            let mut message = [0; MESSAGE as usize];
+            self.region.buffer().read((MESSAGE * (1 + place)) as usize, &mut message)?;
             self.post_receive(place)?;
             return Ok(message);
-        }
-    }
-
-    fn completion(&self) -> Result<Wc> {
-        let completion = self.cq.wait_one(PATIENCE)?.ok_or("the peer is silent")?;
-        match completion.status {
-            WcStatus::Success => Ok(completion),
-            failed => Err(format!("request {} failed: {failed:?}", completion.wr_id).into()),
         }
     }
 }
 
 /// A message that only this round has.
-fn message(round: u32) -> [u8; MESSAGE] {
+fn message(round: u32) -> Message {
     let [low, high, ..] = round.to_le_bytes();
     std::array::from_fn(|at| if at % 2 == 0 { low ^ at.to_le_bytes()[0] } else { high })
 }
@@ -92,7 +85,7 @@ fn echo(end: &End, peer: &Endpoint) -> Result<()> {
         end.send(&end.receive()?)?;
     }
     // The last answer is on its way until the peer has acknowledged it.
-    while end.completion()?.opcode != WcOpcode::Send {}
+    while end.cq.wait_success(PATIENCE)?.opcode != WcOpcode::Send {}
     Ok(())
 }
 

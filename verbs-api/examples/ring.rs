@@ -17,24 +17,32 @@ use std::time::{Duration, Instant};
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::{
     Access, Context, Cq, Endpoint, Mr, Qp, QpType, RecvWr, RemoteAddress, Wc, WcFlags, WcOpcode,
-    WcStatus, emulated,
+    emulated, successful,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-const MESSAGES: u64 = 5000;
+const MESSAGES: u32 = 5000;
 /// Places of the ring.
-const PLACES: u64 = 16;
+const PLACES: u32 = 16;
 /// Bytes of a place, the longest message.
-const PLACE: usize = 2048;
+const PLACE: u32 = 2048;
+/// Behind the ring is the word with the credit.
+const CREDIT: u32 = PLACES * PLACE;
+const BYTES: usize = CREDIT as usize + 8;
 /// After how many messages room is given back.
-const BATCH: u64 = 4;
+const BATCH: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A message that only this number has; the lengths go through all there are.
-fn message(number: u64) -> Vec<u8> {
-    let len = usize::try_from(number * 37 % (PLACE as u64 + 1)).unwrap_or(0);
-    (0..len).map(|at| (number as usize * 31 + at * 7).to_le_bytes()[0]).collect()
+fn message(number: u32) -> Vec<u8> {
+    let len = number * 37 % (PLACE + 1);
+    (0..len).map(|at| (number * 31 + at * 7).to_le_bytes()[0]).collect()
+}
+
+/// Where in the ring a message lies.
+const fn place_of(number: u32) -> u32 {
+    number % PLACES * PLACE
 }
 
 /// What both ends have.
@@ -46,18 +54,13 @@ struct End {
 impl End {
     fn new(device: &Context) -> Result<(Self, softrnic_verbs::Pd)> {
         let pd = device.alloc_pd()?;
-        let cq = device.create_cq(2 * u32::try_from(PLACES)?)?;
+        let cq = device.create_cq(2 * PLACES)?;
         let qp = pd.create_qp(QpType::Rc, &cq).build()?;
         Ok((Self { cq, qp }, pd))
     }
 
     fn poll(&self) -> Result<Option<Wc>> {
-        match self.cq.poll_one()? {
-            Some(failed) if failed.status != WcStatus::Success => {
-                Err(format!("request {} failed: {:?}", failed.wr_id, failed.status).into())
-            }
-            polled => Ok(polled),
-        }
+        Ok(self.cq.poll_one()?.map(successful).transpose()?)
     }
 }
 
@@ -68,15 +71,13 @@ struct Sender {
     ring: RemoteAddress,
 }
 
-const CREDIT: usize = PLACES as usize * PLACE;
-
 impl Sender {
-    fn run(&self, peer: &Endpoint) -> Result<u64> {
+    fn run(&self, peer: &Endpoint) -> Result<u32> {
         self.end.qp.connect(peer)?;
         let (mut sent, mut done, mut waits) = (0, 0, 0);
         let mut last_progress = Instant::now();
         while done < MESSAGES {
-            let taken = self.memory.buffer().load_u64(CREDIT)?;
+            let taken = u32::try_from(self.memory.buffer().load_u64(CREDIT as usize)?)?;
             assert!(taken <= sent, "no more is taken than was sent");
             // A place is free at both ends when its message was taken and its WRITE has completed.
             let room = sent < MESSAGES && sent - taken < PLACES && sent - done < PLACES;
@@ -84,7 +85,7 @@ impl Sender {
                 self.send(sent)?;
                 sent += 1;
             } else {
-                waits += u64::from(sent - taken == PLACES);
+                waits += u32::from(sent - taken == PLACES);
             }
             while self.end.poll()?.is_some() {
                 done += 1;
@@ -97,12 +98,12 @@ impl Sender {
         Ok(waits)
     }
 
-    fn send(&self, number: u64) -> Result<()> {
-        let (place, message) = ((number % PLACES) as usize * PLACE, message(number));
+    fn send(&self, number: u32) -> Result<()> {
+        let (place, message) = (place_of(number), message(number));
         let len = u32::try_from(message.len())?;
-        self.memory.buffer().write(place, &message)?;
-        let (from, to) = (self.memory.sge(place as u64, len), self.ring.plus(place as u64));
-        Ok(self.end.qp.write_with_imm(number, from, to, len)?)
+        self.memory.buffer().write(place as usize, &message)?;
+        let (from, to) = (self.memory.sge(place.into(), len), self.ring.plus(place.into()));
+        Ok(self.end.qp.write_with_imm(number.into(), from, to, len)?)
     }
 }
 
@@ -138,10 +139,10 @@ impl Receiver {
                 None => {}
             }
             // The word that is being sent must not change before it has arrived.
-            let told = self.ring.buffer().load_u64(CREDIT)?;
+            let told = u32::try_from(self.ring.buffer().load_u64(CREDIT as usize)?)?;
             if !telling && (taken >= told + BATCH || (taken == MESSAGES && told < MESSAGES)) {
-                self.ring.buffer().store_u64(CREDIT, taken)?;
-                self.end.qp.write(1, self.ring.sge(CREDIT as u64, 8), self.credit)?;
+                self.ring.buffer().store_u64(CREDIT as usize, taken.into())?;
+                self.end.qp.write(1, self.ring.sge(CREDIT.into(), 8), self.credit)?;
                 telling = true;
             }
             if last_progress.elapsed() > PATIENCE {
@@ -151,9 +152,9 @@ impl Receiver {
         Ok(())
     }
 
-    fn check(&self, number: u64, len: u32) -> Result<()> {
+    fn check(&self, number: u32, len: u32) -> Result<()> {
         let mut got = vec![0; len as usize];
-        self.ring.buffer().read((number % PLACES) as usize * PLACE, &mut got)?;
+        self.ring.buffer().read(place_of(number) as usize, &mut got)?;
         assert_eq!(got, message(number), "message {number}");
         Ok(())
     }
@@ -163,10 +164,10 @@ fn main() -> Result<()> {
     let (near, far) = emulated::open_pair()?;
     let rights = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
     let ((near, near_pd), (far, far_pd)) = (End::new(&near)?, End::new(&far)?);
-    let memory = near_pd.register(Buffer::new(CREDIT + 8)?, rights)?;
-    let ring = far_pd.register(Buffer::new(CREDIT + 8)?, rights)?;
+    let memory = near_pd.register(Buffer::new(BYTES)?, rights)?;
+    let ring = far_pd.register(Buffer::new(BYTES)?, rights)?;
     let (near_at, far_at) = (near.qp.endpoint()?, far.qp.endpoint()?);
-    let credit = memory.remote(CREDIT as u64);
+    let credit = memory.remote(CREDIT.into());
     let sender = Sender { end: near, memory, ring: ring.remote(0) };
     let receiver = Receiver { end: far, ring, credit };
     let waits = thread::scope(|scope| {

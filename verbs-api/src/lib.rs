@@ -15,7 +15,7 @@
 //! ```
 //! # #[cfg(target_os = "linux")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use softrnic_verbs::{Access, QpType, WcStatus, buffer::Buffer, emulated};
+//! use softrnic_verbs::{Access, QpType, buffer::Buffer, emulated};
 //!
 //! let (near, far) = emulated::open_pair()?;
 //!
@@ -37,8 +37,7 @@
 //! qp.write(1, own.sge(0, 5), lent.remote(100))?;
 //! qp.read(2, own.sge(6, 5), lent.remote(100))?;
 //! for wr_id in [1, 2] {
-//!     let completion = cq.wait_one(None)?.expect("without a time limit there is one");
-//!     assert_eq!((completion.wr_id, completion.status), (wr_id, WcStatus::Success));
+//!     assert_eq!(cq.wait_success(None)?.wr_id, wr_id);
 //! }
 //! assert_eq!(own.buffer().to_vec()?, b"hello hello");
 //! # Ok(())
@@ -75,7 +74,7 @@ mod window;
 
 #[cfg(all(unix, feature = "tokio"))]
 pub use completion::AsyncChannel;
-pub use completion::{CompletionChannel, Cq};
+pub use completion::{CompletionChannel, CompletionError, Cq, successful};
 pub use device::{Context, Device, PORT};
 pub use domain::{Ah, Pd};
 pub use endpoint::{Endpoint, EndpointError};
