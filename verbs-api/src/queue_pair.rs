@@ -17,6 +17,8 @@ use crate::error::{Error, PostError, Result};
 use crate::owned::Owned;
 use crate::shared_receive::Srq;
 
+mod requests;
+
 /// What a queue pair will be. Sizes not set are those of a small program: 128 work requests of one
 /// element in each queue.
 #[derive(Clone, Debug)]
