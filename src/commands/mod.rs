@@ -14,7 +14,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     let Cli { shared, command } = cli;
     shared.check()?;
     match command {
-        Command::Demo(args) => demo::run(&args),
+        Command::Demo(args) => demo::run(&args, &shared),
+        Command::DemoPeer(args) => demo::run_peer(&args, &shared),
         Command::Devinfo(args) => devinfo::run(&args),
         Command::Pingpong(args) => pingpong::run(&args),
         Command::Bench(args) => bench::run(&args, &shared),

@@ -52,8 +52,7 @@ impl Core {
         if self.failure.is_some() {
             return 0;
         }
-        let moved =
-            softrnic_transport::pump::send(&mut self.device, &mut *self.link, &self.memory, now);
+        let moved = pump::send(&mut self.device, &mut *self.link, &self.memory, now);
         self.settle(moved)
     }
 
@@ -83,7 +82,7 @@ impl Core {
 
     /// When something is due by itself.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        softrnic_transport::pump::next_deadline(&self.device, &*self.link)
+        pump::next_deadline(&self.device, &*self.link)
     }
 
     /// Forgets the memory of a region.
