@@ -16,7 +16,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     match command {
         Command::Demo(args) => demo::run(&args, &shared),
         Command::DemoPeer(args) => demo::run_peer(&args, &shared),
-        Command::Devinfo(args) => devinfo::run(&args),
+        Command::Devinfo(args) => devinfo::run(&args, &shared),
         Command::Pingpong(args) => pingpong::run(&args),
         Command::Bench(args) => bench::run(&args, &shared),
         Command::Stat(args) => stat::run(&args),

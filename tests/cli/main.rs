@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
 mod demo;
+mod devinfo;
 #[cfg(target_os = "linux")]
 mod limits;
 mod line;

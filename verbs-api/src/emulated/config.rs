@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use softrnic_model::DeviceConfig;
 use softrnic_model::profile::Profile;
 use softrnic_model::protection::KeyPolicy;
+use softrnic_transport::UdpConfig;
 use softrnic_transport::udp;
-use softrnic_transport::{UdpConfig, interfaces};
 
 /// How to open an emulated device.
 #[derive(Clone, Debug)]
@@ -91,9 +91,8 @@ impl EmulatedConfig {
         } else {
             self.window_bytes
         };
-        let interface =
-            self.addresses.first().and_then(|at| interfaces::by_address(*at).ok().flatten());
-        let mtu = interface
+        let mtu = self
+            .interface()
             .and_then(|interface| interface.mtu)
             .and_then(softrnic_model::verbs::Mtu::fitting)
             .unwrap_or(softrnic_model::verbs::Mtu::B1024);

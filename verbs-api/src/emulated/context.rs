@@ -14,7 +14,7 @@ use softrnic_model::verbs::{
     SendWr, SrqAttributes, SrqId, VerbError, Wc, WindowType,
 };
 use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
-use softrnic_transport::{Link, LinkSet, UdpLink, interfaces};
+use softrnic_transport::{Link, LinkSet, UdpLink};
 
 use super::config::{EmulatedConfig, OpenError};
 use super::core::{Channel, Core};
@@ -71,11 +71,7 @@ impl EmulatedContext {
         };
         let shared = Arc::new(Shared::new(core).map_err(system("waiting for packets"))?);
         let engine = engine::start(&shared).map_err(system("engine thread"))?;
-        let interface_index = config
-            .addresses
-            .first()
-            .and_then(|at| interfaces::by_address(*at).ok().flatten())
-            .map_or(0, |interface| interface.index);
+        let interface_index = config.interface().map_or(0, |interface| interface.index);
         Ok(Self {
             info: Self::info_of(&config),
             shared,

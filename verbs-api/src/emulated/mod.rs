@@ -7,10 +7,12 @@
 mod config;
 mod context;
 mod core;
+mod description;
 mod engine;
 mod events;
 mod provider;
 
 pub use config::{EmulatedConfig, OpenError};
 pub use context::EmulatedContext;
+pub use description::Description;
 pub use provider::EmulatedProvider;
