@@ -38,6 +38,7 @@ impl Settings {
     pub(crate) fn quiet(shared: &Shared) -> Self {
         let mut config = EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST));
         config.profile = shared.profile.model();
+        config.publish = true;
         Self(config)
     }
 

@@ -1,6 +1,5 @@
 //! The verbs of an emulated device.
 
-use std::borrow::Cow;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,6 +19,8 @@ use super::config::{EmulatedConfig, OpenError};
 use super::core::{Channel, Core};
 use super::engine::{self, Shared};
 use super::events::EventQueue;
+#[cfg(unix)]
+use super::published::Publication;
 use crate::host_memory::{HostMemory, probe};
 use crate::provider::{
     ChannelId, Context, Counter, DeviceInfo, GidEntry, GidType, MemoryRange, MrKeys, MwBind,
@@ -34,6 +35,9 @@ pub struct EmulatedContext {
     asynchronous: Arc<EventQueue<AsyncEvent>>,
     interface_index: u32,
     engine: Option<JoinHandle<()>>,
+    /// Goes first: it asks for counters.
+    #[cfg(unix)]
+    publication: Option<Publication>,
 }
 
 impl EmulatedContext {
@@ -74,6 +78,11 @@ impl EmulatedContext {
         let interface_index = config.interface().map_or(0, |interface| interface.index);
         Ok(Self {
             info: Self::info_of(&config),
+            #[cfg(unix)]
+            publication: config
+                .publish
+                .then(|| Publication::start(&config, &shared).ok())
+                .flatten(),
             shared,
             asynchronous,
             interface_index,
@@ -111,6 +120,8 @@ impl EmulatedContext {
 
 impl Drop for EmulatedContext {
     fn drop(&mut self) {
+        #[cfg(unix)]
+        drop(self.publication.take());
         self.shared.close();
         if let Some(engine) = self.engine.take() {
             // It ends at its next look; a panic there has been reported by the runtime already.
@@ -497,13 +508,7 @@ impl Context for EmulatedContext {
     }
 
     fn counters(&self) -> Verb<Vec<Counter>> {
-        Ok(self.with(|core| {
-            let device = core.device.counters();
-            let link = core.link.counters();
-            let named = |(name, value)| Counter { name: Cow::Borrowed(name), value };
-            let model = device.iter().map(|(name, _, value)| (name, value));
-            model.chain(link.fields()).map(named).collect()
-        }))
+        Ok(self.with(|core| core.counters()))
     }
 }
 

@@ -11,8 +11,12 @@ mod description;
 mod engine;
 mod events;
 mod provider;
+#[cfg(unix)]
+mod published;
 
 pub use config::{EmulatedConfig, OpenError};
 pub use context::EmulatedContext;
 pub use description::Description;
 pub use provider::EmulatedProvider;
+#[cfg(unix)]
+pub use published::Published;
