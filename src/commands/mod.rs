@@ -19,7 +19,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Devinfo(args) => devinfo::run(&args, &shared),
         Command::Pingpong(args) => pingpong::run(&args),
         Command::Bench(args) => bench::run(&args, &shared),
-        Command::Stat(args) => stat::run(&args),
+        Command::Stat(args) => stat::run(&args, &shared),
         #[cfg(target_os = "linux")]
         Command::LimitsPeer(args) => bench::limits::run_peer(&args),
     }
