@@ -44,6 +44,11 @@ impl Failure {
         Self::plain(format!("`softrnic {command}` is not yet implemented"))
     }
 
+    /// What was wrong, without the advice: for the peer, whose advice would be another.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
     #[cfg(test)]
     pub(crate) const fn kind(&self) -> Kind {
         self.kind

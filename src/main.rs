@@ -11,6 +11,8 @@ mod device;
 mod error;
 mod exchange;
 mod output;
+mod pattern;
+mod peer;
 mod units;
 mod words;
 

@@ -17,7 +17,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(&args, &shared),
         Command::DemoPeer(args) => demo::run_peer(&args, &shared),
         Command::Devinfo(args) => devinfo::run(&args, &shared),
-        Command::Pingpong(args) => pingpong::run(&args),
+        Command::Pingpong(args) => pingpong::run(&args, &shared),
         Command::Bench(args) => bench::run(&args, &shared),
         Command::Stat(args) => stat::run(&args, &shared),
         #[cfg(target_os = "linux")]

@@ -7,6 +7,7 @@ mod devinfo;
 #[cfg(target_os = "linux")]
 mod limits;
 mod line;
+mod pingpong;
 #[cfg(target_os = "linux")]
 mod processes;
 

@@ -2,6 +2,7 @@
 //! there.
 
 use super::script::{ADDEND, Act, Aim, Outcome, Verb};
+use crate::pattern::message;
 
 /// Bytes of the memory of each end.
 pub(super) const MEMORY: usize = 16 << 10;
@@ -20,12 +21,12 @@ pub(super) struct Image(Vec<u8>);
 impl Image {
     /// What the responder begins with.
     pub(super) fn responder() -> Self {
-        Self(data(0xbe, MEMORY))
+        Self(message(0xbe, MEMORY))
     }
 
     /// What the requester begins with.
     pub(super) fn requester() -> Self {
-        Self(data(0xa5, MEMORY))
+        Self(message(0xa5, MEMORY))
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -67,15 +68,6 @@ impl Image {
     }
 }
 
-/// Bytes that differ from round to round and do not repeat within a message.
-pub(super) fn data(round: u64, len: usize) -> Vec<u8> {
-    let scramble = |position: u64| {
-        let x = (position ^ round << 32).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()[0]
-    };
-    (0..len as u64).map(scramble).collect()
-}
-
 /// The memory of both ends, as it must be.
 #[derive(Debug)]
 pub(super) struct World {
@@ -95,7 +87,7 @@ impl World {
 
     /// What a compare-and-swap of `round` puts there.
     pub(super) fn swap(round: u64) -> u64 {
-        u64::from_ne_bytes(data(round, 8).try_into().unwrap_or_default())
+        u64::from_ne_bytes(message(round, 8).try_into().unwrap_or_default())
     }
 
     /// Foretells one round of `act`, whose message is in the requester's memory already.
@@ -164,17 +156,6 @@ mod tests {
         for act in &ACTS {
             assert!(u64::from(act.bytes) <= RECEIVE_OFFSET - REMOTE_OFFSET, "{act:?}");
             assert!(receive_offset(act, act.rounds) <= MEMORY as u64, "{act:?}");
-        }
-    }
-
-    #[test]
-    fn data_differ_from_round_to_round_and_from_place_to_place() {
-        let rounds: std::collections::BTreeSet<_> = (0..64).map(|round| data(round, 64)).collect();
-        assert_eq!(rounds.len(), 64);
-        let message = data(3, 3000);
-        for step in 1..1024 {
-            let same = message.iter().zip(&message[step..]).filter(|(a, b)| a == b).count();
-            assert!(same < message.len() / 16, "{step}: {same}");
         }
     }
 

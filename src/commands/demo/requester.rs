@@ -10,13 +10,14 @@ use softrnic_verbs::{
     Access, Ah, ConnectOptions, Context, Cq, Mr, Pd, Qp, QpType, SendFlags, SendOp, SendWr, Wc,
 };
 
-use super::image::{Image, MEMORY, RECEIVE_OFFSET, World, data, remote_offset};
+use super::image::{Image, MEMORY, RECEIVE_OFFSET, World, remote_offset};
 use super::judge::{self, Expected};
 use super::script::{ADDEND, Act, Aim, HOP_LIMIT, IMMEDIATE, Verb};
 use super::talk::{Ask, Prepared, Seen};
 use super::{QKEY, capabilities};
 use crate::error::Failure;
 use crate::exchange::{ANSWER_WITHIN, Exchange, QueuePairInfo, RegionInfo};
+use crate::pattern::message;
 use crate::words;
 
 /// How long a completion may take: any retry, and a machine that is busy.
@@ -180,10 +181,10 @@ impl Scene {
         let len = self.act.bytes as usize;
         match self.act.verb {
             Verb::Send | Verb::Write | Verb::WriteWithImmediate => {
-                world.requester.put(0, &data(round, len));
+                world.requester.put(0, &message(round, len));
             }
             Verb::Read | Verb::CompareSwap | Verb::FetchAdd => {
-                world.requester.put(RECEIVE_OFFSET, &data(!round, len));
+                world.requester.put(RECEIVE_OFFSET, &message(!round, len));
             }
         }
         Ok(self.memory.buffer().write(0, world.requester.bytes())?)
