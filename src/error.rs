@@ -39,11 +39,6 @@ impl Failure {
         Self { kind: Kind::Failed, what: what.into(), advice: None }
     }
 
-    /// `command` is understood and checked, but this build cannot carry it out.
-    pub(crate) fn not_yet(command: &str) -> Self {
-        Self::plain(format!("`softrnic {command}` is not yet implemented"))
-    }
-
     /// What was wrong, without the advice: for the peer, whose advice would be another.
     pub(crate) fn what(&self) -> &str {
         &self.what

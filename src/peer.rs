@@ -13,6 +13,9 @@ use crate::words;
 /// How long neither a completion nor a word may come. An unreliable service that lost a message
 /// ends here.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the peer may take to come to the next point of a measurement: as long as it likes, for
+/// one that is gone is noticed at once.
+pub(crate) const POINT_WITHIN: Duration = Duration::from_secs(24 * 3600);
 /// How often a wait looks whether the peer has spoken, given up, or gone.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// Empty polls between two looks at the clock.
@@ -117,7 +120,7 @@ impl Completions {
     }
 
     /// Takes what there is, after waiting a little if there is nothing.
-    fn some(&self, into: &mut [Wc]) -> Result<usize, Failure> {
+    pub(crate) fn some(&self, into: &mut [Wc]) -> Result<usize, Failure> {
         let Some(channel) = &self.channel else {
             let mut polls = (0..POLLS).map(|_| self.take(into));
             return polls.find(|taken| !matches!(taken, Ok(0))).unwrap_or(Ok(0));

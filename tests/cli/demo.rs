@@ -87,7 +87,11 @@ fn a_parent_that_is_killed_takes_its_child_along() {
     #[cfg(target_os = "linux")]
     {
         use super::processes::{children_of, soon, state_and_parent};
-        let mut parent = command(line).stdout(std::process::Stdio::null()).spawn().unwrap();
+        let mut parent = command(line)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
         let child = soon("a child", || children_of(parent.id()).first().copied());
         parent.kill().unwrap();
         parent.wait().unwrap();

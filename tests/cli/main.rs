@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
+mod bench;
 mod demo;
 mod devinfo;
 #[cfg(target_os = "linux")]
@@ -10,6 +11,7 @@ mod line;
 mod pingpong;
 #[cfg(target_os = "linux")]
 mod processes;
+mod server;
 
 use std::process::{Command, Output, Stdio};
 

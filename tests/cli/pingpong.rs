@@ -1,47 +1,11 @@
 //! `pingpong` from outside, and `stat` of one that runs.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
+use super::server::{Server, free_port};
 use super::{Ran, command, document, run};
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// A server that waits for its client; it is killed when this goes.
-struct Server(Option<Child>);
-
-impl Server {
-    fn start(line: &str) -> Self {
-        let mut child =
-            command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = String::new();
-        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut told).unwrap();
-        assert!(told.starts_with("waiting for a client on TCP port "), "{told}");
-        Self(Some(child))
-    }
-
-    fn id(&self) -> u64 {
-        self.0.as_ref().unwrap().id().into()
-    }
-
-    fn finish(mut self) -> Ran {
-        self.0.take().unwrap().wait_with_output().unwrap().into()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            _ = child.kill();
-            _ = child.wait();
-        }
-    }
-}
 
 /// Runs both ends with the same options and gives what the client says in JSON.
 fn play(options: &str) -> Value {
