@@ -1,5 +1,6 @@
 //! What the lock of an emulated device holds, and the one step of progress.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use softrnic_transport::{Link, pump};
 use super::addresses::GidTable;
 use super::events::EventQueue;
 use crate::host_memory::HostMemory;
-use crate::provider::{ChannelId, MemoryRange};
+use crate::provider::{ChannelId, Counter, MemoryRange};
 
 /// A completion channel.
 #[derive(Debug)]
@@ -183,6 +184,14 @@ impl Core {
     /// When something is due by itself.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         pump::next_deadline(&self.device, &*self.link)
+    }
+
+    /// What device and link have counted, in a fixed order.
+    pub(super) fn counters(&self) -> Vec<Counter> {
+        let link = self.link.counters();
+        let named = |(name, value)| Counter { name: Cow::Borrowed(name), value };
+        let model = self.device.counters().iter().map(|(name, _, value)| (name, value));
+        model.chain(link.fields()).map(named).collect()
     }
 
     /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
