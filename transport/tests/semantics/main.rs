@@ -8,7 +8,10 @@
 mod bench;
 
 mod cq;
+mod ecn;
+mod memory_changes;
 mod multicast;
+mod profiles;
 mod rc;
 mod srq;
 mod states;
