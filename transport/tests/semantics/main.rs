@@ -9,6 +9,7 @@ mod bench;
 
 mod cq;
 mod ecn;
+mod garbage;
 mod memory_changes;
 mod multicast;
 mod profiles;
