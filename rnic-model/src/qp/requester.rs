@@ -218,11 +218,8 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
     if !has_room(qp, &wqe, 0, packets) {
         return Start::Waits;
     }
-    // What is sent is judged as it is copied; where an answer goes must be right before the peer
-    // is asked.
-    if wqe.op.is_answered_with_data()
-        && let Err(why) = local::check_answer_place(qp, shared, count)
-    {
+    // All of it is judged before the first packet leaves, and each piece once more as it is copied.
+    if let Err(why) = local::check_message(qp, shared, count, &wqe) {
         return Start::Fails(why);
     }
     assign(qp, count, packets);

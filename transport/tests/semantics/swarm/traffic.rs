@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use softrnic_model::verbs::{Access, BindInfo, Key, SendFlags, SendOp, WcOpcode, WindowType};
+use softrnic_model::verbs::{Access, BindInfo, Key, SendFlags, SendOp, WcOpcode};
 
 use crate::bench::{BASE, Bench, EndId, Remote, Rng, Wr, send, send_imm, send_invalidate, wr};
 
@@ -328,7 +328,7 @@ impl Step<'_> {
     /// A window of the other side that this queue pair may use.
     fn window(&self) -> Option<usize> {
         self.oracle.windows[1 - self.side].iter().position(|window| {
-            let serves = window.window_type == WindowType::Type2A || window.owner == self.peer;
+            let serves = window.owner == self.peer;
             window.phase == Phase::Bound && serves
         })
     }
@@ -364,7 +364,7 @@ impl Step<'_> {
     fn unbind(&mut self) -> Option<()> {
         if self.rng.chance(50) {
             let own = self.oracle.windows[self.side].iter().position(|window| {
-                let serves = window.window_type == WindowType::Type2A || window.owner == self.end;
+                let serves = window.owner == self.end;
                 window.phase == Phase::Bound && window.users == 0 && serves
             })?;
             let window = &mut self.oracle.windows[self.side][own];
