@@ -42,6 +42,11 @@ impl Settings {
         Self(config)
     }
 
+    /// Without anything that the command line could say: for a measurement.
+    pub(crate) fn bare() -> Self {
+        Self(EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    }
+
     /// All settings, for a list of devices; its address means nothing.
     pub(crate) fn into_config(self) -> EmulatedConfig {
         self.0

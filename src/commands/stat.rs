@@ -244,10 +244,7 @@ fn report(args: &StatArgs, json: bool, devices: &[Device]) -> Report {
             }
         }
     }
-    let mut report = Report::new("stat");
-    if json || !devices.is_empty() {
-        report = report.table("devices", table).table("counters", counters);
-    }
+    let mut report = Report::new("stat").table("devices", table).table("counters", counters);
     if devices.is_empty() {
         report.note("No device is open.");
     }

@@ -23,6 +23,23 @@ fn check_rows(document: &Value, expected: &[(&str, u64)]) {
     }
 }
 
+/// Figures have a value, and those that are compared a ratio; what it is depends on the machine.
+fn check_figures(document: &Value, expected: &[&str]) {
+    let figures = document["tables"]["figures"].as_array().unwrap();
+    let names: Vec<_> = figures.iter().map(|row| row["figure"].as_str().unwrap()).collect();
+    assert_eq!(names, expected);
+    for row in figures {
+        assert!(row["ours"].as_f64().unwrap() > 0.0, "{row}");
+        if !row["limit_is"].is_null() {
+            let ratio = row["ratio"].as_f64().unwrap();
+            assert!(ratio > 0.0 && row["limit"].as_f64().unwrap() > 0.0, "{row}");
+        }
+        let verdict = row["verdict"].as_str().unwrap_or_default();
+        let known = verdict.starts_with("met") || verdict.starts_with("MISSED");
+        assert_eq!(known, row["bar"].is_string(), "{row}");
+    }
+}
+
 fn two_cores() -> bool {
     std::thread::available_parallelism().unwrap().get() >= 2
 }
@@ -37,6 +54,7 @@ fn of_one_thread_come_as_json() {
     expected.extend(sizes.map(|size| ("crc32", size)));
     check_rows(&document, &expected);
     assert_eq!(document["facts"]["core_to_core_ns"], Value::Null);
+    check_figures(&document, &["in_process_write_8", "in_process_write_8_icrc"]);
 }
 
 #[test]
@@ -57,6 +75,27 @@ fn of_two_processes_come_as_json() {
     ];
     check_rows(&document, &expected);
     assert!(document["facts"]["core_to_core_ns"].as_f64().unwrap() > 0.0);
+    let figures =
+        ["udp_write_64k_mtu_4096", "udp_write_64k_mtu_1024", "udp_send_8_half_round_trip"];
+    check_figures(&document, &figures);
+}
+
+#[test]
+fn of_many_queue_pairs_come_as_json() {
+    let document = document("--json bench limits --only queue-pairs -n 1 --sample-time 60ms");
+    check_rows(&document, &[]);
+    check_figures(&document, &["idle_qp_memory", "one_busy_qp_of_10000"]);
+    let memory = &document["tables"]["figures"][0];
+    // Two queues of 16 entries alone take more than 500 bytes.
+    assert!(memory["ours"].as_f64().unwrap() > 500.0, "{memory}");
+}
+
+#[test]
+fn of_two_threads_come_as_json() {
+    if two_cores() {
+        let document = document("--json bench limits --only threads --quick -n 1");
+        check_figures(&document, &["two_threads_two_qps"]);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::Device;
 use crate::counters::Counter;
 use crate::qp::{check_atomic_alignment, check_recv, check_send, check_srq_recv, flush};
 use crate::queue::Slot;
-use crate::verbs::{CqId, QpNum, QpState, RecvWr, SendWr, SrqId, VerbError, Wc};
+use crate::verbs::{CqId, QpNum, QpState, RecvWr, SendOp, SendWr, SrqId, VerbError, Wc};
 
 const NO_QP: VerbError = VerbError::NoSuchObject("qp: no such queue pair");
 
@@ -27,7 +27,10 @@ impl Device {
         match qp.state() {
             QpState::Err | QpState::Sqe => flush::send_queue(qp, &mut self.shared),
             QpState::Reset | QpState::Init | QpState::Rtr | QpState::Rts | QpState::Sqd => {
-                self.shared.counters.add(Counter::RdmaSends);
+                // Linux' soft-RoCE counts SENDs alone.
+                if matches!(wr.op, SendOp::Send { .. } | SendOp::SendTo { .. }) {
+                    self.shared.counters.add(Counter::RdmaSends);
+                }
             }
         }
         if !qp.listed {

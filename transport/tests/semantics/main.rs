@@ -7,6 +7,7 @@
 
 mod bench;
 
+mod counters;
 mod cq;
 mod ecn;
 mod garbage;

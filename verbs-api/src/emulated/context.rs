@@ -1,6 +1,5 @@
 //! The verbs of an emulated device.
 
-use std::borrow::Cow;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
