@@ -37,7 +37,7 @@ use std::net::UdpSocket;
 
 use softrnic_model::Instant;
 use softrnic_model::verbs::Gid;
-use softrnic_model::wire::{Bth, ICRC_LEN, Route};
+use softrnic_model::wire::{Bth, ICRC_LEN, IcrcSeed, Route};
 use zerocopy::FromBytes;
 
 use self::checker::Checker;
@@ -62,6 +62,7 @@ pub struct UdpLink {
     system: Box<dyn System>,
     queue: Queue,
     maker: Maker,
+    recent: Option<Recent>,
     checker: Checker,
     counters: LinkCounters,
     peer_port: u16,
@@ -105,6 +106,7 @@ impl UdpLink {
             system,
             queue: Queue::new(segments_max),
             maker: Maker::new(),
+            recent: None,
             checker: Checker::new(),
             counters: LinkCounters::default(),
             peer_port: config.peer_port,
@@ -224,6 +226,7 @@ impl UdpLink {
         self.sockets.flow_labels && {
             // somebody has leased flow labels for himself (`IPV6_FLOWLABEL_MGR`): do without
             self.sockets.flow_labels = false;
+            self.recent = None;
             self.queue.clear_flow_labels()
         }
     }
@@ -281,6 +284,34 @@ impl UdpLink {
     }
 }
 
+/// What was worked out for the last frame: the next one mostly goes the same way and is as long.
+#[derive(Clone, Copy)]
+struct Recent {
+    route: Route,
+    slot: u8,
+    len: usize,
+    destination: Destination,
+    seed: IcrcSeed,
+}
+
+impl UdpLink {
+    /// Where a frame goes, and the seed of its ICRC; none if it cannot go there.
+    fn recent_for(&mut self, route: &Route, slot: u8, len: usize) -> Option<Recent> {
+        if let Some(recent) = self.recent
+            && recent.slot == slot
+            && recent.len == len
+            && recent.route == *route
+        {
+            return Some(recent);
+        }
+        let destination = self.destination(route, slot)?;
+        let from = self.sockets.route_from(destination.socket, route.dst);
+        let seed = self.maker.seed(&from, len);
+        self.recent = Some(Recent { route: *route, slot, len, destination, seed });
+        self.recent
+    }
+}
+
 impl Link for UdpLink {
     fn receive(
         &mut self,
@@ -327,7 +358,7 @@ impl Link for UdpLink {
             return Ok(());
         }
         let slot = Bth::ref_from_prefix(packet).map_or(0, |(bth, _)| bth.dest_qp().slot());
-        let Some(destination) = self.destination(&frame.route, slot) else {
+        let Some(recent) = self.recent_for(&frame.route, slot, len) else {
             self.fail(1, io::ErrorKind::InvalidInput.into());
             return Ok(());
         };
@@ -335,11 +366,10 @@ impl Link for UdpLink {
             self.fail(1, io::ErrorKind::StorageFull.into());
             return Ok(());
         }
-        let identification = self.queue.append(len, destination);
-        let route = self.sockets.route_from(destination.socket, frame.route.dst);
+        let identification = self.queue.append(len, recent.destination);
         if let Some((packet, icrc)) = self.queue.last_frame(len).split_last_chunk_mut::<ICRC_LEN>()
         {
-            *icrc = self.maker.icrc(&route, identification, packet);
+            *icrc = recent.seed.with_identification(identification).finish(packet);
         }
         if let Some(bit) = frame.damage.and_then(|bit| usize::try_from(bit).ok())
             && let Some(byte) = self.queue.last_frame(len).get_mut(bit / 8)

@@ -7,5 +7,11 @@
 
 mod bench;
 
-mod first;
+mod cq;
+mod multicast;
+mod rc;
+mod srq;
+mod states;
 mod swarm;
+mod uc;
+mod ud;

@@ -67,6 +67,7 @@ impl EmulatedContext {
             channel_of: std::collections::BTreeMap::new(),
             channel_id_of: std::collections::BTreeMap::new(),
             asynchronous: Arc::clone(&asynchronous),
+            last_arrival: softrnic_model::Instant::ZERO,
             failure: None,
         };
         let shared = Arc::new(Shared::new(core).map_err(system("waiting for packets"))?);
@@ -366,13 +367,17 @@ impl Context for EmulatedContext {
     fn poll_cq(&self, cq: CqId, into: &mut [Wc]) -> Verb<usize> {
         let mut core = self.shared.lock();
         let mut taken = core.device.poll_cq(cq, into)?;
-        let mut moved = 0;
-        if taken < into.len() {
+        let mut idle_ns = 0;
+        if taken == 0 {
             let now = self.shared.now();
-            moved = core.progress(now);
-            if let Some(rest) = into.get_mut(taken..) {
-                taken += core.device.poll_cq(cq, rest)?;
+            core.receive(now);
+            taken = core.device.poll_cq(cq, into)?;
+            if taken == 0 {
+                core.send(now);
+                idle_ns = now.ns_since(core.last_arrival);
             }
+            // What is owed for a completion that is handed out leaves with what the program posts
+            // next, or at its next look: the program is not kept waiting for it.
         }
         let overrun = taken == 0 && core.device.cq_overran(cq);
         self.shared.take_over();
@@ -380,7 +385,7 @@ impl Context for EmulatedContext {
         if overrun {
             return Err(VerbError::Invalid("cq: it has overrun"));
         }
-        if taken == 0 && moved == 0 {
+        if idle_ns > SPIN_NS {
             // Both ends may share a processor: whoever waits lets the other one work.
             std::thread::yield_now();
         }
@@ -443,7 +448,12 @@ impl Context for EmulatedContext {
     }
 
     fn post_send(&self, qp: QpNum, wrs: &[SendWr<'_>]) -> Result<(), PostError> {
-        self.with_send(|core| each(wrs, |wr| core.device.post_send(qp, wr)))
+        let mut core = self.shared.lock();
+        let result = each(wrs, |wr| core.device.post_send(qp, wr));
+        let now = self.shared.now();
+        core.send_first(now, qp);
+        self.shared.done_inline(core);
+        result
     }
 
     fn post_recv(&self, qp: QpNum, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
@@ -510,6 +520,9 @@ impl Context for EmulatedContext {
         }))
     }
 }
+
+/// How long after the last packet an empty poll returns at once; later ones yield the processor.
+const SPIN_NS: u64 = 10_000;
 
 const NO_CHANNEL: VerbError = VerbError::NoSuchObject("channel: no such completion channel");
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key};
+use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key, QpNum};
 use softrnic_model::{Device, Instant, MemoryId};
 use softrnic_transport::{Link, pump};
 
@@ -33,6 +33,8 @@ pub(super) struct Core {
     pub(super) channel_of: BTreeMap<CqId, Arc<EventQueue<CqId>>>,
     pub(super) channel_id_of: BTreeMap<CqId, ChannelId>,
     pub(super) asynchronous: Arc<EventQueue<AsyncEvent>>,
+    /// When something arrived last.
+    pub(super) last_arrival: Instant,
     /// Why the link failed for good, once it has.
     pub(super) failure: Option<io::Error>,
 }
@@ -40,11 +42,20 @@ pub(super) struct Core {
 impl Core {
     /// Takes in what has arrived and sends what is due. Returns how many packets moved.
     pub(super) fn progress(&mut self, now: Instant) -> usize {
+        self.receive(now) + self.send(now)
+    }
+
+    /// Takes in what has arrived.
+    pub(super) fn receive(&mut self, now: Instant) -> usize {
         if self.failure.is_some() {
             return 0;
         }
-        let moved = pump(&mut self.device, &mut *self.link, &self.memory, now);
-        self.settle(moved)
+        let moved = pump::receive(&mut self.device, &mut *self.link, &self.memory, now);
+        let moved = self.settle(moved);
+        if moved != 0 {
+            self.last_arrival = now;
+        }
+        moved
     }
 
     /// Sends what is due.
@@ -55,6 +66,15 @@ impl Core {
         let moved =
             softrnic_transport::pump::send(&mut self.device, &mut *self.link, &self.memory, now);
         self.settle(moved)
+    }
+
+    /// Sends what is due, first what was just posted to a queue pair.
+    pub(super) fn send_first(&mut self, now: Instant, qp: QpNum) {
+        if self.failure.is_none() {
+            let (device, link) = (&mut self.device, &mut *self.link);
+            let moved = pump::send_first(device, link, &self.memory, now, qp);
+            self.settle(moved);
+        }
     }
 
     fn settle(&mut self, moved: io::Result<usize>) -> usize {
@@ -83,7 +103,7 @@ impl Core {
 
     /// When something is due by itself.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        softrnic_transport::pump::next_deadline(&self.device, &*self.link)
+        pump::next_deadline(&self.device, &*self.link)
     }
 
     /// Forgets the memory of a region.

@@ -19,6 +19,10 @@ use super::core::Core;
 /// How long a program may neither post nor poll before the engine takes over.
 const RELAXED: Duration = Duration::from_millis(1);
 
+/// How long the engine looks for more after the last packet before it sleeps. Traffic comes in
+/// bursts, and to sleep and be woken between two of them costs more than they do.
+const LINGER_NS: u64 = 40_000;
+
 /// What the engine and the verbs share.
 pub(super) struct Shared {
     core: Mutex<Core>,
@@ -74,9 +78,11 @@ impl Shared {
     #[inline]
     pub(super) fn done_inline(&self, core: MutexGuard<'_, Core>) {
         self.inline.fetch_add(1, Ordering::Relaxed);
-        let due = core.next_deadline();
+        let wakes_at = self.wakes_at.load(Ordering::Relaxed);
+        let due = core.next_deadline().is_some_and(|due| due.as_ns() < wakes_at);
+        let owes = wakes_at == u64::MAX && core.device.has_work();
         drop(core);
-        if due.is_some_and(|due| due.as_ns() < self.wakes_at.load(Ordering::Relaxed)) {
+        if due || owes {
             self.ring();
         }
     }
@@ -136,6 +142,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Whether verbs have made progress inline since the engine last looked.
+    fn is_active(&self) -> bool {
+        self.inline.load(Ordering::Relaxed) != 0
+    }
+
     /// Tells the engine to end.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
@@ -149,13 +160,20 @@ impl Shared {
         let mut core = self.lock();
         let mut now = self.now();
         if relaxed {
-            if core.next_deadline().is_some_and(|due| due <= now) {
+            if core.device.has_work() || core.next_deadline().is_some_and(|due| due <= now) {
                 core.progress(now);
             }
         } else {
-            while core.progress(now) != 0 {
-                // Let a program thread have the device between two batches.
+            let mut last = now;
+            loop {
+                if core.progress(now) != 0 {
+                    last = now;
+                } else if now.ns_since(last) >= LINGER_NS || self.is_active() {
+                    break;
+                }
+                // A program thread may have the device, or the processor, in between.
                 drop(core);
+                std::thread::yield_now();
                 core = self.lock();
                 now = self.now();
             }

@@ -55,6 +55,13 @@ impl ReadRest {
 }
 
 impl Response {
+    fn psn(&self) -> Psn {
+        match *self {
+            Self::Acknowledge { psn, .. } | Self::Atomic { psn, .. } => psn,
+            Self::Read(rest) => rest.psn,
+        }
+    }
+
     fn is_ack(&self) -> bool {
         matches!(self, Self::Acknowledge { syndrome: Syndrome::Ack { .. }, .. })
     }
@@ -104,6 +111,8 @@ impl ResponseQueue {
             Some(last) if last.is_ack() => *last = response,
             // Nothing more is owed to one who was refused and may send no more before he resumes.
             Some(Response::Acknowledge { .. }) if response.is_ack() => {}
+            // What was missing has come since.
+            Some(last) if last.is_plain() => *last = response,
             _ => self.ring.push(response),
         }
     }
@@ -162,11 +171,16 @@ pub(super) struct Replays {
 }
 
 impl Replays {
+    /// Changes how many there are, and keeps the latest.
     pub(super) fn resize(&mut self, depth: usize) {
-        if self.ring.len() != depth {
-            self.ring = alloc::vec![None; depth].into();
-            self.next = 0;
+        let len = self.ring.len();
+        let latest = len.min(depth);
+        let mut ring = alloc::vec![None; depth];
+        for (age, place) in (1..).zip(ring.iter_mut().take(latest).rev()) {
+            *place = self.ring.get((self.next + len - age) % len).copied().flatten();
         }
+        self.ring = ring.into();
+        self.next = if latest == depth { 0 } else { latest };
     }
 
     pub(super) fn clear(&mut self) {
@@ -189,6 +203,16 @@ impl Replays {
     }
 }
 
+/// Whether this is still the next answer.
+pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
+    match frame.origin {
+        Origin::Cnp => qp.responder.cnp_due,
+        Origin::Request { .. } | Origin::Response => {
+            qp.responder.responses.front().is_some_and(|next| next.psn() == frame.psn)
+        }
+    }
+}
+
 /// The next answer, if one is owed.
 pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
     if qp.responder.cnp_due {
@@ -199,7 +223,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
         Response::Acknowledge { psn, msn, syndrome } => {
             let header =
                 header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
-            frame(qp, header, Payload::None, 0)
+            frame(qp, header, psn, Payload::None, 0)
         }
         Response::Atomic { psn, original, msn, .. } => {
             let mut header = header(
@@ -211,7 +235,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
                 Some((Syndrome::ACK, msn)),
             );
             header.push(&AtomicAckEth::new(original));
-            frame(qp, header, Payload::None, 0)
+            frame(qp, header, psn, Payload::None, 0)
         }
         Response::Read(ReadRest { psn, key, addr, left, msn, begun, .. }) => {
             let len = left.min(qp.attr.path_mtu.bytes());
@@ -219,7 +243,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
             let aeth = (place != Place::Middle).then_some((Syndrome::ACK, msn));
             let header = header(qp, Operation::ReadResponse, place, psn, len, aeth);
             let payload = if len == 0 { Payload::None } else { Payload::Region { key, addr } };
-            frame(qp, header, payload, len)
+            frame(qp, header, psn, payload, len)
         }
     })
 }
@@ -234,29 +258,31 @@ fn header(
 ) -> HeaderBuf {
     let kind = Kind::new(Service::Rc, operation, place);
     let mut header = HeaderBuf::new();
-    header.push(&bth(kind, qp.attr.dest_qp, psn, payload_len));
+    header.push(&bth(qp, kind, qp.attr.dest_qp, psn, payload_len));
     if let Some((syndrome, msn)) = aeth {
         header.push(&Aeth::new(syndrome, msn));
     }
     header
 }
 
-fn frame(qp: &Qp, header: HeaderBuf, payload: Payload, payload_len: u32) -> FrameOut {
+fn frame(qp: &Qp, header: HeaderBuf, psn: Psn, payload: Payload, payload_len: u32) -> FrameOut {
     FrameOut {
         route: qp.route,
         header,
         payload,
         payload_len,
         owner: qp.index,
+        psn,
         origin: Origin::Response,
     }
 }
 
 fn congestion_notification(qp: &Qp) -> FrameOut {
     let mut header = HeaderBuf::new();
-    header.push(&Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_becn(true));
+    let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_pkey(qp.pkey);
+    header.push(&bth.with_becn(true));
     header.push(&[0_u8; 16]);
-    FrameOut { origin: Origin::Cnp, ..frame(qp, header, Payload::None, 0) }
+    FrameOut { origin: Origin::Cnp, ..frame(qp, header, Psn::new(0), Payload::None, 0) }
 }
 
 /// Copies what a READ response carries. The right to it is judged again as it leaves.

@@ -2,11 +2,11 @@
 
 use softrnic_model::verbs::{Key, QpType};
 use softrnic_model::wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, HeaderBuf, Ieth, ImmDt, Opcode, Operation, Place, Reth,
-    Service, Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, HeaderBuf, Ieth, ImmDt, Opcode, Operation, Place,
+    Reth, Service, Syndrome,
 };
 
-use super::{BASE, Bench, EndId};
+use super::{BASE, Bench, EndId, QKEY};
 
 /// A packet as one end of a connection might send it to the other. Sequence numbers count from the
 /// first of the requester.
@@ -23,6 +23,7 @@ pub(crate) struct Forge {
     atomic: Option<AtomicEth>,
     aeth: Option<(Syndrome, u32)>,
     original: u64,
+    qkey: u32,
     payload: Vec<u8>,
 }
 
@@ -40,6 +41,7 @@ impl Forge {
             atomic: None,
             aeth: None,
             original: 0,
+            qkey: QKEY,
             payload: Vec::new(),
         }
     }
@@ -108,6 +110,11 @@ impl Forge {
         self
     }
 
+    pub(crate) fn qkey(mut self, qkey: u32) -> Self {
+        self.qkey = qkey;
+        self
+    }
+
     pub(crate) fn quiet(mut self) -> Self {
         self.ack_req = false;
         self
@@ -145,6 +152,9 @@ impl Forge {
         let bth = Bth::new(opcode, peer.qp, psn).with_ack_req(self.ack_req).with_pad(pad);
         let mut header = HeaderBuf::new();
         header.push(&bth);
+        if service == Service::Ud {
+            header.push(&Deth::new(self.qkey, me.qp));
+        }
         self.reth.iter().for_each(|reth| header.push(reth));
         self.atomic.iter().for_each(|eth| header.push(eth));
         self.aeth.iter().for_each(|&(syndrome, msn)| header.push(&Aeth::new(syndrome, msn)));

@@ -21,16 +21,17 @@ use std::ops::Range;
 use softrnic_model::counters::Counter;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    Access, AsyncEvent, CqId, Event, Key, PdId, Psn, QpAttributeMask, QpAttributes, QpNum, QpState,
-    SrqId, VerbError, Wc, WcFlags, WcOpcode, WcStatus,
+    Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, Event, Gid, Key, PdId, Psn,
+    QpAttributeMask, QpAttributes, QpNum, QpState, SendOp, SrqId, VerbError, Wc, WcFlags, WcOpcode,
+    WcStatus, WindowType,
 };
 use softrnic_model::wire::Route;
-use softrnic_model::{Device, Memory, MemoryId};
+use softrnic_model::{Device, Instant, Memory, MemoryId};
 use softrnic_transport::sim::{Fabric, HostId};
 
 pub(crate) use forge::Forge;
 pub(crate) use rng::{Digest, Rng};
-pub(crate) use setup::Setup;
+pub(crate) use setup::{QKEY, Setup};
 pub(crate) use tap::{Seen, Tap};
 pub(crate) use work::{Remote, Wr, send, send_imm, send_invalidate, wr};
 
@@ -48,6 +49,9 @@ pub(crate) const BASE: u64 = 0x7f00_0000_0000;
 
 /// Longer than any test takes, in nanoseconds of virtual time.
 pub(crate) const LONG_NS: u64 = 100_000_000_000_000;
+
+/// Some trips from one host to the other, and far less than the time-outs of [`Setup`].
+const SHORT_NS: u64 = 20_000;
 
 /// One end.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +173,12 @@ impl Bench {
         (self.state(A), self.state(B))
     }
 
+    /// All packets that the end's host has dropped.
+    pub(crate) fn dropped(&mut self, end: EndId) -> u64 {
+        let counters = self.device(end).counters();
+        counters.iter().filter(|(name, ..)| name.starts_with("drop_")).map(|(.., n)| n).sum()
+    }
+
     /// What the end's host has counted.
     pub(crate) fn count(&mut self, end: EndId, counter: Counter) -> u64 {
         self.device(end).counters().get(counter)
@@ -221,6 +231,53 @@ impl Bench {
         self.device(end).register(spec).unwrap()
     }
 
+    /// An address handle of `end` that leads to the host of `to`.
+    pub(crate) fn handle(&mut self, end: EndId, to: EndId) -> AhId {
+        let dgid = self.gid(to);
+        self.handle_to(end, dgid)
+    }
+
+    pub(crate) fn handle_to(&mut self, end: EndId, dgid: Gid) -> AhId {
+        let pd = self.end(end).pd;
+        let path = AddressVector { dgid, ..AddressVector::default() };
+        self.device(end).create_ah(pd, path).unwrap()
+    }
+
+    pub(crate) fn gid(&self, end: EndId) -> Gid {
+        self.fabric.host(self.end(end).host).device.gids()[0]
+    }
+
+    /// A datagram to `to`, by a new address handle.
+    pub(crate) fn datagram(&mut self, end: EndId, to: EndId) -> SendOp {
+        let ah = self.handle(end, to);
+        let remote_qpn = self.end(to).qp;
+        SendOp::SendTo { ah, remote_qpn, remote_qkey: QKEY, imm: None }
+    }
+
+    /// A window of the end's protection domain, not bound.
+    pub(crate) fn window(&mut self, end: EndId, window_type: WindowType) -> Key {
+        let pd = self.end(end).pd;
+        self.device(end).alloc_mw(pd, window_type).unwrap()
+    }
+
+    /// A bind of a window to a part of the end's memory, with all rights of peers.
+    pub(crate) fn bind(
+        &self,
+        end: EndId,
+        window: Key,
+        new_rkey: Key,
+        window_type: WindowType,
+        range: Range<u64>,
+    ) -> SendOp {
+        let bind = BindInfo {
+            mr_lkey: self.end(end).key,
+            addr: BASE + range.start,
+            length: range.end - range.start,
+            access: Access::REMOTE,
+        };
+        SendOp::BindMw { window, new_rkey, window_type, bind }
+    }
+
     /// Hands a packet to the peer of `from`, as if `from` had sent it.
     pub(crate) fn inject(&mut self, from: EndId, packet: &Forge) {
         let to = self.end(from).peer.unwrap();
@@ -232,8 +289,8 @@ impl Bench {
     /// How packets of `from` to its peer are addressed as they arrive.
     pub(crate) fn route(&self, from: EndId) -> Route {
         let to = self.end(from).peer.unwrap();
-        let gid = |end: EndId| self.fabric.host(self.end(end).host).device.gids()[0];
-        Route { src: gid(from), dst: gid(to), src_port: 0xc000, hop_limit: 63, ..Route::default() }
+        let (src, dst) = (self.gid(from), self.gid(to));
+        Route { src, dst, src_port: 0xc000, hop_limit: 63, ..Route::default() }
     }
 
     /// Hands bytes to the host of `to`.
@@ -248,14 +305,30 @@ impl Bench {
         assert!(self.fabric.run_until_idle(LONG_NS), "it never ends: {:?}", self.tap.last());
     }
 
+    /// Runs until an end is in `state`, and returns when that was.
+    pub(crate) fn run_to_state(&mut self, end: EndId, state: QpState) -> Instant {
+        let until = self.fabric.now().plus_ns(LONG_NS);
+        while self.state(end) != state {
+            assert!(self.fabric.step(until), "it never gets to {state:?}: {:?}", self.tap.last());
+        }
+        self.fabric.now()
+    }
+
     pub(crate) fn run_for(&mut self, ns: u64) {
         self.fabric.run_for(ns);
     }
 
-    /// Sends what is ready, and hands over what is under way: for tests without time-outs.
+    /// Sends what is ready and lets it arrive, long before any time-out. Returns the frames since
+    /// the last call, in words.
     pub(crate) fn frames(&mut self) -> Vec<String> {
-        self.run_for(20_000);
+        self.run_for(SHORT_NS);
         self.tap.take()
+    }
+
+    /// The same, as they are.
+    pub(crate) fn seen(&mut self) -> Vec<Seen> {
+        self.run_for(SHORT_NS);
+        self.tap.log()
     }
 }
 

@@ -3,7 +3,7 @@
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
     Access, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpState, QpType,
-    SrqAttributes,
+    SrqAttributes, SrqId,
 };
 use softrnic_model::{Device, DeviceConfig};
 use softrnic_transport::sim::{Fabric, FabricConfig, HostId};
@@ -205,6 +205,16 @@ impl Bench {
             signal_all: setup.signal_all,
         };
         self.ends[end.0].qp = self.device(end).create_qp(&init).unwrap();
+    }
+
+    /// Replaces an end's queue pair by one that receives from `srq`, and connects it again.
+    pub(crate) fn use_srq(&mut self, setup: &Setup, end: EndId, srq: SrqId) {
+        let End { qp, peer, .. } = self.end(end);
+        self.device(end).destroy_qp(qp).unwrap();
+        self.ends[end.0].srq = Some(srq);
+        self.create_qp(setup, end);
+        self.to_state(peer.unwrap(), QpState::Reset);
+        self.connect(setup, end, peer.unwrap());
     }
 
     /// Connects two ends with each other and moves both to RTS.

@@ -99,7 +99,8 @@ impl Tap {
     }
 
     /// The frames since the last call, in words: who, what, and the packet sequence number counted
-    /// from the first of the requester: `A SEND_FIRST 0`, `B ACK 3`, `B NAK PsnSequence 1`.
+    /// from the first of the requester: `A SEND_FIRST 0`, `B ACK 3`, `B NAK PsnSequence 1`. Where
+    /// ends are not connected, who is the number of the host, and there is no other number.
     pub(crate) fn take(&self) -> Vec<String> {
         self.log().into_iter().map(|seen| seen.text).collect()
     }
@@ -155,7 +156,7 @@ fn text(names: &[Name], from: HostId, bytes: &[u8]) -> String {
         Some(Syndrome::Ack { .. }) if facts.name == "ACKNOWLEDGE" => "ACK".to_owned(),
         _ => facts.name.to_owned(),
     };
-    let Some(name) = name else { return format!("? {what} {:?}", packet.bth.psn()) };
+    let Some(name) = name else { return format!("{from} {what}") };
     let origin = if facts.operation.is_response() { name.peer_psn } else { name.own_psn };
     let letter = char::from(b'A' + name.end.0 as u8);
     match facts.name {
