@@ -38,8 +38,9 @@ fn page() -> String {
 
 A soft-RoCE device of Linux 6.1 was recorded in 57 scenarios (`conformance/captures`). Profile `rxe` answers as it did:
 the same completions in every field, and the same packets. Profile `spec` does so but for what follows, where the
-recorded device does not keep a rule or fills in what the rules leave open. The tests of `softrnic-conformance` demand each of these differences, on the
-simulated fabric and over UDP: one that is not there is as much of an error as one that is not listed.
+recorded device does not keep a rule or fills in what the rules leave open. The tests of `softrnic-conformance` demand
+each of these differences, on the simulated fabric and over UDP: one that is not there is as much of an error as one
+that is not listed.
 
 Made from the declarations in `conformance/src/difference.rs`; `{WRITE}=1 cargo test -p softrnic-conformance
 --test scenarios page` makes it anew.
