@@ -7,6 +7,8 @@ use softrnic_model::Instant;
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
 
+use crate::LinkSet;
+
 /// The longest packet, from the BTH to the end of the pad, that links carry: the payload of the
 /// largest path MTU, 4,096 bytes, and more headers than any opcode has.
 pub const PACKET_LEN_MAX: usize = 4204;
@@ -84,6 +86,12 @@ pub trait Link: Send {
 
     /// What it has counted so far.
     fn counters(&self) -> LinkCounters;
+
+    /// The set of links in which the addresses of a device come and go, if this is one or
+    /// decorates one.
+    fn as_set(&mut self) -> Option<&mut LinkSet> {
+        None
+    }
 }
 
 impl<L: Link + ?Sized> Link for Box<L> {
@@ -130,6 +138,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
 
     fn counters(&self) -> LinkCounters {
         (**self).counters()
+    }
+
+    fn as_set(&mut self) -> Option<&mut LinkSet> {
+        (**self).as_set()
     }
 }
 

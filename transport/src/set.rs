@@ -1,4 +1,4 @@
-//! Several links as one: a device with more than one address.
+//! Several links as one: a device with more than one address, or whose addresses come and go.
 
 use std::io;
 use std::net::UdpSocket;
@@ -7,12 +7,22 @@ use softrnic_model::Instant;
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
 
-use crate::{Link, LinkCounters, Outgoing};
+use crate::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 
 /// Links by the GID that they send from.
 pub struct LinkSet {
     links: Vec<(Gid, Box<dyn Link>)>,
-    unroutable: u64,
+    groups: Vec<Membership>,
+    /// What the links that were removed had counted, and frames that had none to leave by.
+    past: LinkCounters,
+    /// Where a frame without a link is made, so that the device moves on.
+    scratch: Box<[u8; PACKET_LEN_MAX]>,
+}
+
+/// A group that was joined, and the link that listens to it; none while none can.
+struct Membership {
+    group: Gid,
+    by: Option<Gid>,
 }
 
 impl std::fmt::Debug for LinkSet {
@@ -25,8 +35,51 @@ impl LinkSet {
     /// A frame leaves through the link whose GID is its source.
     #[must_use]
     pub fn new(links: Vec<(Gid, Box<dyn Link>)>) -> Self {
-        Self { links, unroutable: 0 }
+        Self {
+            links,
+            groups: Vec::new(),
+            past: LinkCounters::default(),
+            scratch: Box::new([0; PACKET_LEN_MAX]),
+        }
     }
+
+    /// Adds the link of an address that has come. Groups that no link could listen to are joined
+    /// through it if it can.
+    pub fn insert(&mut self, gid: Gid, link: Box<dyn Link>) {
+        self.remove(gid);
+        self.links.push((gid, link));
+        self.rejoin();
+    }
+
+    /// Removes the link of an address that is gone. Its groups move to another link of their
+    /// family, if there is one; frames from its address are lost from now on.
+    pub fn remove(&mut self, gid: Gid) {
+        let Some(at) = self.links.iter().position(|(own, _)| *own == gid) else { return };
+        let (_, link) = self.links.remove(at);
+        self.past.merge(&link.counters());
+        for membership in self.groups.iter_mut().filter(|membership| membership.by == Some(gid)) {
+            membership.by = None;
+        }
+        self.rejoin();
+    }
+
+    fn rejoin(&mut self) {
+        for membership in self.groups.iter_mut().filter(|membership| membership.by.is_none()) {
+            membership.by = join_any(&mut self.links, membership.group).ok();
+        }
+    }
+}
+
+/// Joins by the first link of the family, and says which.
+fn join_any(links: &mut [(Gid, Box<dyn Link>)], group: Gid) -> io::Result<Gid> {
+    let v4 = group.as_v4().is_some();
+    let link = links.iter_mut().find(|(gid, _)| gid.as_v4().is_some() == v4);
+    let (gid, link) = link.ok_or(io::Error::new(
+        io::ErrorKind::AddrNotAvailable,
+        "the device has no address of the group's family",
+    ))?;
+    link.join(group)?;
+    Ok(*gid)
 }
 
 impl Link for LinkSet {
@@ -56,8 +109,10 @@ impl Link for LinkSet {
             return link.transmit(now, frame, fill);
         }
         // The address is gone: the frame is lost, as on a wire that was cut.
-        self.unroutable += 1;
-        fill(&mut vec![0; frame.len]);
+        self.past.tx_failed += 1;
+        if let Some(packet) = self.scratch.get_mut(..frame.len) {
+            fill(packet);
+        }
         Ok(())
     }
 
@@ -70,16 +125,16 @@ impl Link for LinkSet {
     }
 
     fn join(&mut self, group: Gid) -> io::Result<()> {
-        let v4 = group.as_v4().is_some();
-        let link = self.links.iter_mut().find(|(gid, _)| gid.as_v4().is_some() == v4);
-        let (_, link) = link.ok_or(io::Error::new(
-            io::ErrorKind::AddrNotAvailable,
-            "the device has no address of the group's family",
-        ))?;
-        link.join(group)
+        if self.groups.iter().any(|joined| joined.group == group) {
+            return Ok(());
+        }
+        let by = join_any(&mut self.links, group)?;
+        self.groups.push(Membership { group, by: Some(by) });
+        Ok(())
     }
 
     fn leave(&mut self, group: Gid) {
+        self.groups.retain(|joined| joined.group != group);
         for (_, link) in &mut self.links {
             link.leave(group);
         }
@@ -92,10 +147,117 @@ impl Link for LinkSet {
     }
 
     fn counters(&self) -> LinkCounters {
-        let mut sum = LinkCounters { tx_failed: self.unroutable, ..LinkCounters::default() };
+        let mut sum = self.past;
         for (_, link) in &self.links {
             sum.merge(&link.counters());
         }
         sum
+    }
+
+    fn as_set(&mut self) -> Option<&mut LinkSet> {
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Counts what leaves and tells which groups it listens to.
+    #[derive(Default)]
+    struct Plain {
+        groups: Arc<Mutex<Vec<Gid>>>,
+        sent: u64,
+    }
+
+    impl Link for Plain {
+        fn receive(
+            &mut self,
+            _now: Instant,
+            _deliver: &mut dyn FnMut(&Route, &[u8]),
+        ) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn ready(&self) -> bool {
+            true
+        }
+        fn transmit(
+            &mut self,
+            _now: Instant,
+            frame: Outgoing,
+            fill: &mut dyn FnMut(&mut [u8]) -> bool,
+        ) -> io::Result<()> {
+            self.sent += u64::from(fill(&mut vec![0; frame.len]));
+            Ok(())
+        }
+        fn flush(&mut self, _now: Instant) -> io::Result<()> {
+            Ok(())
+        }
+        fn join(&mut self, group: Gid) -> io::Result<()> {
+            self.groups.lock().unwrap().push(group);
+            Ok(())
+        }
+        fn leave(&mut self, group: Gid) {
+            self.groups.lock().unwrap().retain(|joined| *joined != group);
+        }
+        fn sockets(&self, _each: &mut dyn FnMut(&UdpSocket)) {}
+        fn counters(&self) -> LinkCounters {
+            LinkCounters { tx_packets: self.sent, ..LinkCounters::default() }
+        }
+    }
+
+    fn gid(last: u8) -> Gid {
+        Gid::from_v4([10, 0, 0, last])
+    }
+
+    fn send(set: &mut LinkSet, from: Gid) -> LinkCounters {
+        let route = Route { src: from, dst: gid(99), ..Route::default() };
+        let frame = Outgoing { route, len: 16, damage: None };
+        let mut filled = 0;
+        set.transmit(Instant::ZERO, frame, &mut |_| {
+            filled += 1;
+            true
+        })
+        .unwrap();
+        assert_eq!(filled, 1, "the device moves on, sent or not");
+        set.counters()
+    }
+
+    #[test]
+    fn frames_leave_by_their_source_and_are_lost_without_it() {
+        let mut set = LinkSet::new(Vec::new());
+        assert_eq!(send(&mut set, gid(1)).tx_failed, 1);
+        set.insert(gid(1), Box::new(Plain::default()));
+        set.insert(gid(2), Box::new(Plain::default()));
+        send(&mut set, gid(1));
+        assert_eq!(send(&mut set, gid(2)).tx_packets, 2);
+        set.remove(gid(2));
+        let counters = send(&mut set, gid(2));
+        assert_eq!((counters.tx_packets, counters.tx_failed), (2, 2), "nothing is forgotten");
+    }
+
+    #[test]
+    fn groups_move_to_a_link_that_can() {
+        let group = Gid::from_v4([239, 1, 1, 1]);
+        let heard: [Arc<Mutex<Vec<Gid>>>; 3] = Default::default();
+        let plain = |n: usize| Box::new(Plain { groups: Arc::clone(&heard[n]), sent: 0 });
+        let listening =
+            || heard.iter().map(|groups| groups.lock().unwrap().len()).collect::<Vec<_>>();
+        let mut set = LinkSet::new(Vec::new());
+        assert!(set.join(group).is_err(), "no address");
+        set.insert(gid(1), plain(0));
+        set.insert(gid(2), plain(1));
+        set.join(group).unwrap();
+        set.join(group).unwrap();
+        assert_eq!(listening(), [1, 0, 0]);
+        set.remove(gid(1));
+        assert_eq!(listening(), [1, 1, 0], "the first link went with its membership");
+        set.remove(gid(2));
+        set.insert(gid(3), plain(2));
+        assert_eq!(listening(), [1, 1, 1]);
+        set.leave(group);
+        assert_eq!(listening(), [1, 1, 0]);
     }
 }

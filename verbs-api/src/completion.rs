@@ -1,11 +1,12 @@
 //! Completion queues and their channels.
 
+use std::fmt;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use softrnic_model::verbs::{CqId, Wc};
+use softrnic_model::verbs::{CqId, Wc, WcStatus};
 
 use crate::device::Context;
 use crate::error::{Error, Result};
@@ -93,6 +94,15 @@ impl Cq {
         }
     }
 
+    /// The next completion, which must be a success: see [`Cq::wait_one`].
+    ///
+    /// # Errors
+    /// [`CompletionError`].
+    pub fn wait_success(&self, timeout: Timeout) -> core::result::Result<Wc, CompletionError> {
+        let completion = self.wait_one(timeout).map_err(CompletionError::Refused)?;
+        successful(completion.ok_or(CompletionError::TimedOut)?)
+    }
+
     /// Arms the queue: its next completion, or the next that is solicited or failed, sends one event
     /// to the channel. Poll again after this, for what is already there sends none.
     ///
@@ -107,6 +117,44 @@ impl Cq {
         &self.0.object
     }
 }
+
+/// A completion, if it is a success.
+///
+/// # Errors
+/// [`CompletionError::Failed`].
+pub fn successful(completion: Wc) -> core::result::Result<Wc, CompletionError> {
+    if completion.status == WcStatus::Success {
+        Ok(completion)
+    } else {
+        Err(CompletionError::Failed(completion))
+    }
+}
+
+/// Why there is no successful completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionError {
+    /// A work request failed.
+    Failed(Wc),
+    /// The time was over.
+    TimedOut,
+    /// The queue could not be polled.
+    Refused(Error),
+}
+
+impl fmt::Display for CompletionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(Wc { wr_id, status, qp_num, .. }) => {
+                write!(f, "work request {wr_id} of queue pair {:#08x} failed", qp_num.get())?;
+                write!(f, "\n  {status:?} (completion status {})", *status as u8)
+            }
+            Self::TimedOut => f.write_str("no completion came in time"),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for CompletionError {}
 
 /// Where completion queues report that they have something. A clone is the same channel.
 #[derive(Clone, Debug)]

@@ -8,7 +8,9 @@ use softrnic_model::verbs::{AsyncEvent, DeviceAttributes, Gid, PortAttributes, V
 use crate::completion::{CompletionChannel, Cq};
 use crate::domain::Pd;
 use crate::error::{Error, Result};
-use crate::provider::{self, Counter, DeviceInfo, GidEntry, GidType, Provider, Timeout};
+use crate::provider::{
+    self, Counter, DeviceInfo, GidEntry, GidType, OpenFailure, Provider, Timeout,
+};
 
 /// The only port that a device has here; hardware may have others, which the handles do not use.
 pub const PORT: u8 = 1;
@@ -47,8 +49,8 @@ impl Device {
     ///
     /// # Errors
     /// As [`Provider::open`].
-    pub fn open(&self) -> Result<Context> {
-        self.provider.open(&self.info.name).map(Context::new).map_err(Error::of("open_device"))
+    pub fn open(&self) -> core::result::Result<Context, OpenFailure> {
+        self.provider.open(&self.info.name).map(Context::new)
     }
 }
 

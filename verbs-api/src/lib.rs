@@ -7,6 +7,47 @@
 //! is gone, so that objects always go in the right order.
 //!
 //! Memory that a peer may write is never shown as `&[u8]`: see [`buffer`].
+//!
+//! # A first program
+//!
+//! Two devices in one process; one writes into the memory of the other and reads it back.
+//!
+//! ```
+//! # #[cfg(target_os = "linux")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use softrnic_verbs::{Access, QpType, buffer::Buffer, emulated};
+//!
+//! let (near, far) = emulated::open_pair()?;
+//!
+//! // The far end lends 4 KiB to its peer and then sits still.
+//! let far_pd = far.alloc_pd()?;
+//! let far_qp = far_pd.create_qp(QpType::Rc, &far.create_cq(16)?).build()?;
+//! let lent = far_pd.register(Buffer::new(4096)?, Access::LOCAL_WRITE | Access::REMOTE)?;
+//!
+//! // The near end has a buffer with a greeting, and room for an answer.
+//! let pd = near.alloc_pd()?;
+//! let cq = near.create_cq(16)?;
+//! let qp = pd.create_qp(QpType::Rc, &cq).build()?;
+//! let own = pd.register(Buffer::copy_of(b"hello .....")?, Access::LOCAL_WRITE)?;
+//!
+//! // Two processes would exchange the endpoints as text, by any means.
+//! qp.connect(&far_qp.endpoint()?)?;
+//! far_qp.connect(&qp.endpoint()?)?;
+//!
+//! qp.write(1, own.sge(0, 5), lent.remote(100))?;
+//! qp.read(2, own.sge(6, 5), lent.remote(100))?;
+//! for wr_id in [1, 2] {
+//!     assert_eq!(cq.wait_success(None)?.wr_id, wr_id);
+//! }
+//! assert_eq!(own.buffer().to_vec()?, b"hello hello");
+//! # Ok(())
+//! # }
+//! # #[cfg(not(target_os = "linux"))]
+//! # fn main() {}
+//! ```
+//!
+//! A device at an address of this host is one line, [`emulated::open_at`]; how else a device can be
+//! is in [`emulated::EmulatedConfig`]. The `examples/` of this crate have a program per idiom.
 #![deny(unsafe_code)]
 
 #[expect(unsafe_code, reason = "owns and lends raw memory")]
@@ -33,7 +74,7 @@ mod window;
 
 #[cfg(all(unix, feature = "tokio"))]
 pub use completion::AsyncChannel;
-pub use completion::{CompletionChannel, Cq};
+pub use completion::{CompletionChannel, CompletionError, Cq, successful};
 pub use device::{Context, Device, PORT};
 pub use domain::{Ah, Pd};
 pub use endpoint::{Endpoint, EndpointError};

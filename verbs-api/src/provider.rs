@@ -42,7 +42,34 @@ pub trait Provider: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// `EINVAL`: no such device; `ENOMEM`; `ENETUNREACH`: its address or port cannot be had.
-    fn open(&self, name: &str) -> Verb<Arc<dyn Context>>;
+    fn open(&self, name: &str) -> Result<Arc<dyn Context>, OpenFailure>;
+}
+
+/// Why a device was not opened: an errno for programs, and a text for people, who need to know
+/// which port of which address is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFailure {
+    /// For programs.
+    pub error: VerbError,
+    /// For people.
+    pub reason: String,
+}
+
+impl fmt::Display for OpenFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "open_device was refused\n  {} ({})", self.reason, self.error.errno_name())
+    }
+}
+
+impl core::error::Error for OpenFailure {}
+
+impl From<VerbError> for OpenFailure {
+    fn from(error: VerbError) -> Self {
+        // The text of the error without its errno, which is shown beside the reason.
+        let text = error.to_string();
+        let reason = text.rsplit_once(" (").map_or(text.as_str(), |(what, _)| what).into();
+        Self { error, reason }
+    }
 }
 
 /// A device before it is opened.

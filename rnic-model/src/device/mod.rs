@@ -21,7 +21,9 @@ use crate::protection::{KeyLimits, Protection};
 use crate::qp::{completer, flush};
 use crate::table::Table;
 use crate::timer::Timers;
-use crate::verbs::{AsyncEvent, DeviceAttributes, Event, Gid, Mtu, PortAttributes, PortState};
+use crate::verbs::{
+    AsyncEvent, DeviceAttributes, Event, Gid, Mtu, PortAttributes, PortState, QpState,
+};
 
 pub use config::DeviceConfig;
 pub use frame::FrameOut;
@@ -168,6 +170,17 @@ impl Device {
             self.shared.port.gids = gids;
             self.shared.raise(AsyncEvent::GidChange);
         }
+    }
+
+    /// The world does not answer any more: every queue pair that has begun goes to error, so that
+    /// what is posted there completes as flushed.
+    pub fn fail_queue_pairs(&mut self) {
+        for qp in self.qps.iter_mut() {
+            if qp.state() != QpState::Reset {
+                flush::to_error(qp, &mut self.shared);
+            }
+        }
+        self.fail_overrun();
     }
 
     /// The interface went up or down.

@@ -18,6 +18,7 @@ use softrnic_model::wire::{Packet, Route, emit_frame};
 
 use super::Direction;
 use super::pcapng::Blocks;
+use crate::LinkSet;
 use crate::link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 
 /// Bytes that may wait to be written.
@@ -321,5 +322,9 @@ impl<L: Link> Link for Capture<L> {
 
     fn counters(&self) -> LinkCounters {
         self.inner.counters()
+    }
+
+    fn as_set(&mut self) -> Option<&mut LinkSet> {
+        self.inner.as_set()
     }
 }

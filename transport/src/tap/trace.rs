@@ -18,6 +18,7 @@ use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{Bth, Packet, Route, Syndrome};
 
 use super::Direction;
+use crate::LinkSet;
 use crate::link::{Link, LinkCounters, Outgoing};
 
 /// One frame as one line, without the line break.
@@ -243,5 +244,9 @@ impl<L: Link, W: io::Write + Send> Link for Trace<L, W> {
 
     fn counters(&self) -> LinkCounters {
         self.inner.counters()
+    }
+
+    fn as_set(&mut self) -> Option<&mut LinkSet> {
+        self.inner.as_set()
     }
 }

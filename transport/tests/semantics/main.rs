@@ -8,7 +8,11 @@
 mod bench;
 
 mod cq;
+mod ecn;
+mod garbage;
+mod memory_changes;
 mod multicast;
+mod profiles;
 mod rc;
 mod srq;
 mod states;

@@ -64,10 +64,7 @@ fn a_message_that_was_begun_is_sent_to_its_end() {
         bench.post(A, wr(1, b.write(0)).at(0..5000));
         bench.post(A, wr(2, b.write(5000)).at(0..8));
         // One packet leaves, and gets lost.
-        let frame = bench.device(A).next_frame().unwrap();
-        let mut bytes = vec![0; frame.len()];
-        let host = bench.fabric.host_mut(0);
-        assert!(host.device.fill(softrnic_model::Instant::ZERO, &host.memory, &frame, &mut bytes));
+        bench.fill_one(A);
         drain(&mut bench, true);
         bench.run();
         assert_eq!(bench.sends(A), [(1, Success)]);

@@ -8,16 +8,23 @@ use std::path::PathBuf;
 use softrnic_model::DeviceConfig;
 use softrnic_model::profile::Profile;
 use softrnic_model::protection::KeyPolicy;
-use softrnic_transport::udp;
-use softrnic_transport::{UdpConfig, interfaces};
+use softrnic_model::verbs::{Gid, Mtu, VerbError};
+use softrnic_transport::interfaces::Interface;
+use softrnic_transport::{UdpConfig, udp};
+
+use crate::provider::OpenFailure;
 
 /// How to open an emulated device.
 #[derive(Clone, Debug)]
 pub struct EmulatedConfig {
     /// Its name.
     pub name: String,
-    /// Its addresses, each one GID, in the order of the GID table. At least one.
+    /// Its addresses, each one GID, in the order of the GID table. At least one, unless there is
+    /// an interface.
     pub addresses: Vec<IpAddr>,
+    /// The network interface that it follows: it has all addresses of the interface, now and
+    /// later. Without one it keeps to [`EmulatedConfig::addresses`].
+    pub interface: Option<String>,
     /// UDP port, 4791 unless both ends are told otherwise.
     pub port: u16,
     /// How it behaves where devices differ.
@@ -30,6 +37,9 @@ pub struct EmulatedConfig {
     pub faults: Option<String>,
     /// Writes one line per frame to standard error.
     pub trace: bool,
+    /// Tells its counters to whoever of the same user asks (`softrnic stat`; unix only). That it
+    /// cannot is no reason not to open.
+    pub publish: bool,
     /// Several frames per system call where the kernel can (`UDP_SEGMENT`, `UDP_GRO`).
     pub offload: udp::Offload,
     /// Bytes that one queue pair may have unacknowledged; 0 lets the receive buffer decide.
@@ -43,19 +53,40 @@ impl EmulatedConfig {
         Self {
             name: "softrnic0".into(),
             addresses: vec![address],
+            interface: None,
             port: softrnic_model::wire::ROCE_PORT,
             profile: Profile::SPEC,
             key_policy: KeyPolicy::Sequential,
             capture: None,
             faults: None,
             trace: false,
+            publish: false,
             offload: udp::Offload::Auto,
             window_bytes: 0,
         }
     }
 
+    /// The usual device at all addresses of the network interface `name`, named after it as
+    /// [`EmulatedProvider`](super::EmulatedProvider) does. When addresses come or go, so do GIDs.
+    #[must_use]
+    pub fn on_interface(name: &str) -> Self {
+        Self {
+            name: device_name(name),
+            addresses: Vec::new(),
+            interface: Some(name.into()),
+            ..Self::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED))
+        }
+    }
+
+    /// The same on another UDP port. Peers must use the same one.
+    #[must_use]
+    pub const fn with_port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
     /// What the environment asks for: `SOFTRNIC_CAPTURE`, `SOFTRNIC_FAULTS`, `SOFTRNIC_TRACE`,
-    /// `SOFTRNIC_PROFILE`, each only where nothing else was said before.
+    /// `SOFTRNIC_STAT`, `SOFTRNIC_PROFILE`, each only where nothing else was said before.
     ///
     /// # Errors
     /// A profile that does not exist.
@@ -68,6 +99,7 @@ impl EmulatedConfig {
             self.faults = variable("SOFTRNIC_FAULTS");
         }
         self.trace |= variable("SOFTRNIC_TRACE").is_some_and(|value| value != "0");
+        self.publish |= variable("SOFTRNIC_STAT").is_some_and(|value| value != "0");
         if let Some(name) = variable("SOFTRNIC_PROFILE") {
             self.profile = name
                 .parse()
@@ -76,39 +108,64 @@ impl EmulatedConfig {
         Ok(self)
     }
 
+    /// With the addresses that its interface has now, if it follows one.
+    pub(super) fn resolved(mut self, all: &[Interface]) -> Result<Self, OpenError> {
+        if let Some(name) = &self.interface {
+            let known = || all.iter().map(|interface| interface.name.clone()).collect();
+            let unknown =
+                || udp::OpenError::UnknownInterface { name: name.clone(), known: known() };
+            let interface = all.iter().find(|interface| interface.name == *name);
+            self.addresses = interface.ok_or_else(unknown)?.addresses.clone();
+        }
+        Ok(self)
+    }
+
     pub(super) fn udp(&self, address: IpAddr) -> UdpConfig {
         UdpConfig {
             gso: self.offload,
             gro: self.offload,
+            interface: self.interface.clone(),
             ..UdpConfig::new(address).with_port(self.port)
         }
     }
 
     /// What the model is made with. `receive_buffer` is what the kernel granted.
-    pub(super) fn device(&self, receive_buffer: usize) -> DeviceConfig {
-        let window = if self.window_bytes == 0 {
+    pub(super) fn device(&self, gids: Vec<Gid>, mtu: Mtu, receive_buffer: usize) -> DeviceConfig {
+        let window_bytes = if self.window_bytes == 0 {
             u32::try_from(receive_buffer / 4).unwrap_or(u32::MAX).clamp(64 << 10, 1 << 20)
         } else {
             self.window_bytes
         };
-        let interface =
-            self.addresses.first().and_then(|at| interfaces::by_address(*at).ok().flatten());
-        let mtu = interface
-            .and_then(|interface| interface.mtu)
-            .and_then(softrnic_model::verbs::Mtu::fitting)
-            .unwrap_or(softrnic_model::verbs::Mtu::B1024);
         let mut config = DeviceConfig {
             profile: self.profile,
             key_policy: self.key_policy,
-            gids: self.addresses.iter().map(|address| (*address).into()).collect(),
+            gids,
             mtu,
-            window_bytes: window,
+            window_bytes,
             first_qp_index: somewhere(),
             ..DeviceConfig::default()
         };
-        config.attributes.node_guid = node_guid(self.addresses.first());
+        config.attributes.node_guid = self.node_guid();
         config
     }
+
+    /// An EUI-64 of the local kind, made from the first address.
+    pub(super) fn node_guid(&self) -> [u8; 8] {
+        let tail = match self.addresses.first() {
+            Some(IpAddr::V4(v4)) => v4.octets(),
+            Some(IpAddr::V6(v6)) => {
+                let o = v6.octets();
+                [o[12] ^ o[8], o[13] ^ o[9], o[14] ^ o[10], o[15] ^ o[11]]
+            }
+            None => [0; 4],
+        };
+        [0x02, tail[0], 0x52, 0xff, 0xfe, tail[1], tail[2], tail[3]]
+    }
+}
+
+/// How the device of an interface is called.
+pub(super) fn device_name(interface: &str) -> String {
+    format!("softrnic_{interface}")
 }
 
 /// A number that differs from run to run, so that packets for an earlier run meet no queue pair.
@@ -116,19 +173,6 @@ fn somewhere() -> u16 {
     use std::hash::{BuildHasher, Hasher};
     let hash = std::collections::hash_map::RandomState::new().build_hasher().finish();
     (hash & 0xffff) as u16
-}
-
-/// An EUI-64 of the local kind, made from the address.
-fn node_guid(address: Option<&IpAddr>) -> [u8; 8] {
-    let tail = match address {
-        Some(IpAddr::V4(v4)) => v4.octets(),
-        Some(IpAddr::V6(v6)) => {
-            let o = v6.octets();
-            [o[12] ^ o[8], o[13] ^ o[9], o[14] ^ o[10], o[15] ^ o[11]]
-        }
-        None => [0; 4],
-    };
-    [0x02, tail[0], 0x52, 0xff, 0xfe, tail[1], tail[2], tail[3]]
 }
 
 /// Why a device was not opened.
@@ -160,6 +204,18 @@ impl std::error::Error for OpenError {
             Self::Setting(_) => None,
             Self::System(_, error) => Some(error),
         }
+    }
+}
+
+impl From<OpenError> for OpenFailure {
+    fn from(error: OpenError) -> Self {
+        let reason = error.to_string();
+        let error = match error {
+            OpenError::Link(_) => VerbError::Unreachable("the address or port cannot be had"),
+            OpenError::Setting(_) => VerbError::Invalid("a setting of the device is wrong"),
+            OpenError::System(..) => VerbError::Full("the system has no room for the device"),
+        };
+        Self { error, reason }
     }
 }
 

@@ -4,96 +4,35 @@ use std::borrow::Cow;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use softrnic_model::Device;
 use softrnic_model::protection::{RegionChanges, RegionSpec, Translation};
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Gid, Key, PdId,
     PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendOp,
     SendWr, SrqAttributes, SrqId, VerbError, Wc, WindowType,
 };
-use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
-use softrnic_transport::{Link, LinkSet, UdpLink, interfaces};
 
-use super::config::{EmulatedConfig, OpenError};
-use super::core::{Channel, Core};
-use super::engine::{self, Shared};
-use super::events::EventQueue;
-use crate::host_memory::{HostMemory, probe};
+use super::EmulatedContext;
+use super::core::{Channel, Core, Registered, Report};
+use super::events::{Closed, EventQueue};
+use crate::host_memory::probe;
 use crate::provider::{
     ChannelId, Context, Counter, DeviceInfo, GidEntry, GidType, MemoryRange, MrKeys, MwBind,
     PostError, Reregistration, Timeout, Verb,
 };
 
-/// An open emulated device. It is closed when this is dropped.
-#[derive(Debug)]
-pub struct EmulatedContext {
-    info: DeviceInfo,
-    shared: Arc<Shared>,
-    asynchronous: Arc<EventQueue<AsyncEvent>>,
-    interface_index: u32,
-    engine: Option<JoinHandle<()>>,
-}
-
 impl EmulatedContext {
-    /// Opens a device: binds its port and starts its engine.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
-    pub fn open(config: EmulatedConfig) -> Result<Self, OpenError> {
-        let mut links: Vec<(Gid, Box<dyn Link>)> = Vec::new();
-        let mut receive_buffer = usize::MAX;
-        for address in &config.addresses {
-            let link = UdpLink::open(&config.udp(*address))?;
-            receive_buffer = receive_buffer.min(link.granted_receive_buffer().unwrap_or(212_992));
-            links.push((link.gid(), Box::new(link)));
+    /// Does something with the device and passes on the events that come of it. Not for posting
+    /// and polling: it asks whether this is still the process that opened the device.
+    fn with<T>(&self, act: impl FnOnce(&mut Core) -> Verb<T>) -> Verb<T> {
+        if std::process::id() != self.process {
+            return Err(VerbError::Invalid("the device was opened by another process"));
         }
-        let link = match links.len() {
-            0 => return Err(OpenError::Setting("a device needs at least one address".into())),
-            1 => links.remove(0).1,
-            _ => Box::new(LinkSet::new(links)),
-        };
-        let link = tapped(&config, link)?;
-        let system = |what| move |error| OpenError::System(what, error);
-        let asynchronous = Arc::new(EventQueue::new().map_err(system("event descriptor"))?);
-        let core = Core {
-            device: Device::new(config.device(receive_buffer)),
-            link,
-            memory: HostMemory::new(),
-            regions: std::collections::BTreeMap::new(),
-            channels: std::collections::BTreeMap::new(),
-            next_channel: 0,
-            channel_of: std::collections::BTreeMap::new(),
-            channel_id_of: std::collections::BTreeMap::new(),
-            asynchronous: Arc::clone(&asynchronous),
-            last_arrival: softrnic_model::Instant::ZERO,
-            failure: None,
-        };
-        let shared = Arc::new(Shared::new(core).map_err(system("waiting for packets"))?);
-        let engine = engine::start(&shared).map_err(system("engine thread"))?;
-        let interface_index = config
-            .addresses
-            .first()
-            .and_then(|at| interfaces::by_address(*at).ok().flatten())
-            .map_or(0, |interface| interface.index);
-        Ok(Self {
-            info: Self::info_of(&config),
-            shared,
-            asynchronous,
-            interface_index,
-            engine: Some(engine),
-        })
+        self.with_core(act)
     }
 
-    /// How a device with this configuration is listed.
-    pub(super) fn info_of(config: &EmulatedConfig) -> DeviceInfo {
-        DeviceInfo { name: config.name.clone(), node_guid: config.device(0).attributes.node_guid }
-    }
-
-    /// Does something with the device and passes on the events that come of it.
-    fn with<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
-        let mut core = self.shared.lock();
+    fn with_core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
+        let mut core = self.shared.lock_for_program();
         let result = act(&mut core);
         core.dispatch();
         result
@@ -101,11 +40,11 @@ impl EmulatedContext {
 
     /// The same, and sends what that made ready.
     fn with_send<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
-        let mut core = self.shared.lock();
+        let mut core = self.shared.lock_for_program();
         let result = act(&mut core);
         let now = self.shared.now();
         core.send(now);
-        self.shared.done_inline(core);
+        self.shared.done(core);
         result
     }
 
@@ -114,34 +53,8 @@ impl EmulatedContext {
     }
 }
 
-impl Drop for EmulatedContext {
-    fn drop(&mut self) {
-        self.shared.close();
-        if let Some(engine) = self.engine.take() {
-            // It ends at its next look; a panic there has been reported by the runtime already.
-            let _ = engine.join();
-        }
-    }
-}
-
-/// Wraps the link in what the configuration asks for: what is captured and traced is what was on
-/// the wire, so faults are nearest to the device.
-fn tapped(config: &EmulatedConfig, mut link: Box<dyn Link>) -> Result<Box<dyn Link>, OpenError> {
-    if let Some(path) = &config.capture {
-        let file = CaptureFile::create(path, std::time::SystemTime::now())
-            .map_err(|error| OpenError::Setting(error.to_string()))?;
-        link = Box::new(Capture::new(link, &file, &config.name));
-    }
-    if config.trace {
-        link = Box::new(Trace::new(link, std::io::stderr()));
-    }
-    if let Some(rules) = &config.faults {
-        let rules = FaultRules::parse(rules)
-            .map_err(|error| OpenError::Setting(format!("faults: {error}")))?;
-        link = Box::new(Faults::new(link, rules));
-    }
-    Ok(link)
-}
+/// How long after the last packet an empty poll returns at once; later ones yield the processor.
+const SPIN_NS: u64 = 10_000;
 
 /// What a region's memory must allow.
 const WRITES: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
@@ -152,26 +65,31 @@ impl Context for EmulatedContext {
     }
 
     fn query_device(&self) -> Verb<DeviceAttributes> {
-        Ok(self.with(|core| core.device.query_device()))
+        self.with(|core| Ok(core.device.query_device()))
     }
 
     fn query_port(&self, port: u8) -> Verb<PortAttributes> {
         Self::judge_port(port)?;
-        Ok(self.with(|core| core.device.query_port()))
+        self.with(|core| Ok(core.device.query_port()))
     }
 
     fn query_gid(&self, port: u8, index: u32) -> Verb<GidEntry> {
         Self::judge_port(port)?;
-        let gid = self.with(|core| core.device.gids().get(index as usize).copied());
-        let gid = gid.ok_or(VerbError::Invalid("index: past the end of the GID table"))?;
-        let interface_index = self.interface_index;
-        Ok(GidEntry { gid, gid_type: GidType::RoceV2, interface_index })
+        let index = index as usize;
+        self.with(|core| {
+            let gid = core.device.gids().get(index).copied();
+            let gid = gid.ok_or(VerbError::Invalid("index: past the end of the GID table"))?;
+            let interface_index = core.addresses.interface(index);
+            Ok(GidEntry { gid, gid_type: GidType::RoceV2, interface_index })
+        })
     }
 
     fn query_pkey(&self, port: u8, index: u16) -> Verb<u16> {
         Self::judge_port(port)?;
-        self.with(|core| core.device.pkeys().get(usize::from(index)).copied())
-            .ok_or(VerbError::Invalid("index: past the end of the P_Key table"))
+        self.with(|core| {
+            let pkey = core.device.pkeys().get(usize::from(index)).copied();
+            pkey.ok_or(VerbError::Invalid("index: past the end of the P_Key table"))
+        })
     }
 
     fn alloc_pd(&self) -> Verb<PdId> {
@@ -204,7 +122,7 @@ impl Context for EmulatedContext {
             };
             match core.device.register(spec) {
                 Ok(key) => {
-                    core.regions.insert(key.index(), id);
+                    core.regions.insert(key.index(), Registered::new(id, memory));
                     Ok(MrKeys { lkey: key, rkey: key })
                 }
                 Err(error) => {
@@ -217,42 +135,38 @@ impl Context for EmulatedContext {
 
     #[expect(unsafe_code, reason = "the caller vouches for memory that the device will touch")]
     unsafe fn rereg_mr(&self, lkey: Key, change: &Reregistration) -> Verb<MrKeys> {
-        if let Some((memory, _)) = change.memory {
-            probe(memory.base, memory.len, change.access.is_some_and(|a| a.intersects(WRITES)))?;
-        }
+        self.judge_change(lkey, change)?;
         self.with(|core| {
-            let translation = match change.memory {
+            let new = match change.memory {
                 Some((memory, addr)) => {
                     // SAFETY: the caller's contract is that of `add`, until the region goes.
                     let id = unsafe { core.memory.add(memory.base, memory.len, None) }?;
-                    let length = memory.len as u64;
-                    Some(Translation { memory: id, memory_offset: 0, addr, length })
+                    Some((Registered::new(id, memory), addr))
                 }
                 None => None,
             };
+            let translation = new.map(|(Registered { memory, len, .. }, addr)| Translation {
+                memory,
+                memory_offset: 0,
+                addr,
+                length: len as u64,
+            });
             let changes = RegionChanges { pd: change.pd, translation, access: change.access };
-            match core.device.reregister(lkey, changes) {
-                Ok(key) => {
-                    let before = core.regions.remove(&lkey.index());
-                    let (keep, forget) = match translation {
-                        Some(new) => (Some(new.memory), before),
-                        None => (before, None),
-                    };
-                    if let Some(memory) = keep {
-                        core.regions.insert(key.index(), memory);
-                    }
-                    if let Some(memory) = forget {
-                        let _ = core.memory.remove(memory);
-                    }
-                    Ok(MrKeys { lkey: key, rkey: key })
+            let result = core.device.reregister(lkey, changes);
+            let (stays, goes) = match (&result, new) {
+                (Ok(key), Some((new, _))) => {
+                    (Some((key.index(), new)), core.regions.remove(&lkey.index()))
                 }
-                Err(error) => {
-                    if let Some(new) = translation {
-                        let _ = core.memory.remove(new.memory);
-                    }
-                    Err(error)
+                (Ok(key), None) => {
+                    (core.regions.remove(&lkey.index()).map(|same| (key.index(), same)), None)
                 }
+                (Err(_), new) => (None, new.map(|(new, _)| new)),
+            };
+            core.regions.extend(stays);
+            if let Some(registered) = goes {
+                let _ = core.memory.remove(registered.memory);
             }
+            result.map(|key| MrKeys { lkey: key, rkey: key })
         })
     }
 
@@ -306,18 +220,16 @@ impl Context for EmulatedContext {
             if users != 0 {
                 return Err(VerbError::Busy("channel: completion queues report to it"));
             }
-            core.channels.remove(&channel);
+            if let Some(channel) = core.channels.remove(&channel) {
+                channel.events.close();
+            }
             Ok(())
         })
     }
 
     fn get_cq_event(&self, channel: ChannelId, timeout: Timeout) -> Verb<Option<CqId>> {
-        let events = self.channel_events(channel)?;
-        if let Some(cq) = events.take(Some(std::time::Duration::ZERO)) {
-            return Ok(Some(cq));
-        }
-        self.shared.hand_over();
-        Ok(events.take(timeout))
+        // An event comes from an armed queue, so the engine is at work already.
+        self.channel_events(channel)?.take(timeout).map_err(|Closed| NO_CHANNEL)
     }
 
     #[cfg(unix)]
@@ -337,10 +249,9 @@ impl Context for EmulatedContext {
             {
                 channel.users += 1;
                 let events = Arc::clone(&channel.events);
-                core.channel_of.insert(cq, events);
-                core.channel_id_of.insert(cq, id);
+                core.reports.insert(cq, Report { channel: id, events, armed: false });
             }
-            Ok((cq, entries))
+            Ok((cq, core.device.cq_capacity(cq)?))
         })
     }
 
@@ -352,25 +263,25 @@ impl Context for EmulatedContext {
     fn destroy_cq(&self, cq: CqId) -> Verb<()> {
         self.with(|core| {
             core.device.destroy_cq(cq)?;
-            if let Some(events) = core.channel_of.remove(&cq) {
-                events.retain(|event| *event != cq);
-            }
-            if let Some(id) = core.channel_id_of.remove(&cq)
-                && let Some(channel) = core.channels.get_mut(&id)
-            {
-                channel.users -= 1;
+            if let Some(report) = core.reports.remove(&cq) {
+                report.events.retain(|event| *event != cq);
+                core.duty.armed -= u32::from(report.armed);
+                if let Some(channel) = core.channels.get_mut(&report.channel) {
+                    channel.users -= 1;
+                }
             }
             Ok(())
         })
     }
 
     fn poll_cq(&self, cq: CqId, into: &mut [Wc]) -> Verb<usize> {
-        let mut core = self.shared.lock();
+        let mut core = self.shared.lock_for_program();
         let mut taken = core.device.poll_cq(cq, into)?;
         let mut idle_ns = 0;
-        if taken == 0 {
+        if taken == 0 && !into.is_empty() {
             let now = self.shared.now();
             core.receive(now);
+            core.duty.polled = true;
             taken = core.device.poll_cq(cq, into)?;
             if taken == 0 {
                 core.send(now);
@@ -380,8 +291,7 @@ impl Context for EmulatedContext {
             // next, or at its next look: the program is not kept waiting for it.
         }
         let overrun = taken == 0 && core.device.cq_overran(cq);
-        self.shared.take_over();
-        self.shared.done_inline(core);
+        self.shared.done(core);
         if overrun {
             return Err(VerbError::Invalid("cq: it has overrun"));
         }
@@ -393,9 +303,19 @@ impl Context for EmulatedContext {
     }
 
     fn req_notify_cq(&self, cq: CqId, solicited_only: bool) -> Verb<()> {
-        self.with(|core| core.device.req_notify_cq(cq, solicited_only))?;
-        // Whoever arms is about to sleep, maybe on the channel's descriptor.
-        self.shared.hand_over();
+        let relaxed = self.with(|core| {
+            core.device.req_notify_cq(cq, solicited_only)?;
+            if let Some(report) = core.reports.get_mut(&cq)
+                && !std::mem::replace(&mut report.armed, true)
+            {
+                core.duty.armed += 1;
+            }
+            Ok(core.duty.relaxed)
+        })?;
+        if relaxed {
+            // Whoever arms is about to sleep: the engine takes over.
+            self.shared.ring();
+        }
         Ok(())
     }
 
@@ -425,7 +345,7 @@ impl Context for EmulatedContext {
     }
 
     fn post_srq_recv(&self, srq: SrqId, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
-        self.with(|core| each(wrs, |wr| core.device.post_srq_recv(srq, wr)))
+        self.with_core(|core| each(wrs, |wr| core.device.post_srq_recv(srq, wr)))
     }
 
     fn create_qp(&self, init: &QpInit) -> Verb<(QpNum, QpCapabilities)> {
@@ -448,16 +368,16 @@ impl Context for EmulatedContext {
     }
 
     fn post_send(&self, qp: QpNum, wrs: &[SendWr<'_>]) -> Result<(), PostError> {
-        let mut core = self.shared.lock();
+        let mut core = self.shared.lock_for_program();
         let result = each(wrs, |wr| core.device.post_send(qp, wr));
         let now = self.shared.now();
         core.send_first(now, qp);
-        self.shared.done_inline(core);
+        self.shared.done(core);
         result
     }
 
     fn post_recv(&self, qp: QpNum, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
-        self.with(|core| each(wrs, |wr| core.device.post_recv(qp, wr)))
+        self.with_core(|core| each(wrs, |wr| core.device.post_recv(qp, wr)))
     }
 
     fn create_ah(&self, pd: PdId, path: &AddressVector) -> Verb<AhId> {
@@ -477,8 +397,9 @@ impl Context for EmulatedContext {
             }
             Ok(first)
         })?;
-        if joined {
-            self.rewatch()?;
+        if joined && self.shared.watch_sockets().is_err() {
+            self.detach_mcast(qp, group)?;
+            return Err(VerbError::Full("no more descriptors to wait for the group"));
         }
         Ok(())
     }
@@ -489,20 +410,17 @@ impl Context for EmulatedContext {
             if last {
                 core.link.leave(group);
             }
-            Ok::<_, VerbError>(last)
+            Ok(last)
         })?;
         if left {
-            self.rewatch()?;
+            // Should this fail, the other sockets are found by the engine's next look all the same.
+            let _ = self.shared.watch_sockets();
         }
         Ok(())
     }
 
     fn get_async_event(&self, timeout: Timeout) -> Verb<Option<AsyncEvent>> {
-        if let Some(event) = self.asynchronous.take(Some(std::time::Duration::ZERO)) {
-            return Ok(Some(event));
-        }
-        self.shared.hand_over();
-        Ok(self.asynchronous.take(timeout))
+        self.asynchronous.take(timeout).map_err(|Closed| VerbError::Invalid("the device is closed"))
     }
 
     #[cfg(unix)]
@@ -511,18 +429,9 @@ impl Context for EmulatedContext {
     }
 
     fn counters(&self) -> Verb<Vec<Counter>> {
-        Ok(self.with(|core| {
-            let device = core.device.counters();
-            let link = core.link.counters();
-            let named = |(name, value)| Counter { name: Cow::Borrowed(name), value };
-            let model = device.iter().map(|(name, _, value)| (name, value));
-            model.chain(link.fields()).map(named).collect()
-        }))
+        self.with(|core| Ok(core.counters()))
     }
 }
-
-/// How long after the last packet an empty poll returns at once; later ones yield the processor.
-const SPIN_NS: u64 = 10_000;
 
 const NO_CHANNEL: VerbError = VerbError::NoSuchObject("channel: no such completion channel");
 
@@ -533,10 +442,19 @@ impl EmulatedContext {
         })
     }
 
-    fn rewatch(&self) -> Verb<()> {
-        self.shared
-            .watch_sockets()
-            .map_err(|_| VerbError::Unreachable("the group's socket cannot be watched"))
+    /// Judges the memory that a region has after a change, by the rights that it has then.
+    fn judge_change(&self, lkey: Key, change: &Reregistration) -> Verb<()> {
+        let before = self.with(|core| {
+            let region = core.device.protection().query_region(lkey);
+            Ok(region.and_then(|is| Some((is.access, *core.regions.get(&lkey.index())?))))
+        })?;
+        // A key that names nothing is refused by the change itself.
+        let Some((access, registered)) = before else { return Ok(()) };
+        let (base, len) = match change.memory {
+            Some((memory, _)) => (memory.base.cast_const(), memory.len),
+            None => (std::ptr::without_provenance(registered.base), registered.len),
+        };
+        probe(base, len, change.access.unwrap_or(access).intersects(WRITES))
     }
 }
 

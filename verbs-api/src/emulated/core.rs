@@ -1,5 +1,6 @@
 //! What the lock of an emulated device holds, and the one step of progress.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -8,9 +9,10 @@ use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key, QpNum};
 use softrnic_model::{Device, Instant, MemoryId};
 use softrnic_transport::{Link, pump};
 
+use super::addresses::GidTable;
 use super::events::EventQueue;
 use crate::host_memory::HostMemory;
-use crate::provider::ChannelId;
+use crate::provider::{ChannelId, Counter, MemoryRange};
 
 /// A completion channel.
 #[derive(Debug)]
@@ -20,26 +22,87 @@ pub(super) struct Channel {
     pub(super) users: u32,
 }
 
+/// Where a completion queue reports.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) channel: ChannelId,
+    pub(super) events: Arc<EventQueue<CqId>>,
+    /// The program has asked for an event and has not got it yet.
+    pub(super) armed: bool,
+}
+
+/// The memory of a region.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registered {
+    pub(super) memory: MemoryId,
+    /// Address and bytes of what the program has registered, to be probed again when its rights
+    /// change.
+    pub(super) base: usize,
+    pub(super) len: usize,
+}
+
+impl Registered {
+    pub(super) fn new(memory: MemoryId, range: MemoryRange) -> Self {
+        Self { memory, base: range.base.addr(), len: range.len }
+    }
+}
+
+/// What the verbs and the engine tell each other about who makes progress.
+#[derive(Debug)]
+pub(super) struct Duty {
+    /// The program has taken in packets itself since the engine last looked.
+    pub(super) polled: bool,
+    /// Completion queues that owe an event: somebody sleeps, or is about to.
+    pub(super) armed: u32,
+    /// The engine leaves the sockets alone for a moment.
+    pub(super) relaxed: bool,
+    /// When the engine wakes by itself.
+    pub(super) wakes_at: Instant,
+}
+
 /// Device, link and memory of one open device.
 pub(super) struct Core {
     pub(super) device: Device,
     pub(super) link: Box<dyn Link>,
     pub(super) memory: HostMemory,
+    pub(super) addresses: GidTable,
     /// The memory of each region, by the index of its key.
-    pub(super) regions: BTreeMap<u32, MemoryId>,
+    pub(super) regions: BTreeMap<u32, Registered>,
     pub(super) channels: BTreeMap<ChannelId, Channel>,
     pub(super) next_channel: u32,
-    /// The channel of each completion queue that has one.
-    pub(super) channel_of: BTreeMap<CqId, Arc<EventQueue<CqId>>>,
-    pub(super) channel_id_of: BTreeMap<CqId, ChannelId>,
+    /// Of each completion queue that has a channel.
+    pub(super) reports: BTreeMap<CqId, Report>,
     pub(super) asynchronous: Arc<EventQueue<AsyncEvent>>,
+    pub(super) duty: Duty,
     /// When something arrived last.
     pub(super) last_arrival: Instant,
-    /// Why the link failed for good, once it has.
-    pub(super) failure: Option<io::Error>,
+    /// Why the device failed for good, once it has.
+    failure: Option<io::Error>,
 }
 
 impl Core {
+    pub(super) fn new(
+        device: Device,
+        link: Box<dyn Link>,
+        addresses: GidTable,
+        asynchronous: Arc<EventQueue<AsyncEvent>>,
+    ) -> Self {
+        Self {
+            device,
+            link,
+            memory: HostMemory::new(),
+            addresses,
+            regions: BTreeMap::new(),
+            channels: BTreeMap::new(),
+            next_channel: 0,
+            reports: BTreeMap::new(),
+            asynchronous,
+            duty: Duty { polled: false, armed: 0, relaxed: false, wakes_at: Instant::ZERO },
+            last_arrival: Instant::ZERO,
+            failure: None,
+        }
+    }
+
     /// Takes in what has arrived and sends what is due. Returns how many packets moved.
     pub(super) fn progress(&mut self, now: Instant) -> usize {
         self.receive(now) + self.send(now)
@@ -47,44 +110,58 @@ impl Core {
 
     /// Takes in what has arrived.
     pub(super) fn receive(&mut self, now: Instant) -> usize {
-        if self.failure.is_some() {
-            return 0;
-        }
-        let moved = pump::receive(&mut self.device, &mut *self.link, &self.memory, now);
-        let moved = self.settle(moved);
+        let moved =
+            self.step(|core| pump::receive(&mut core.device, &mut *core.link, &core.memory, now));
         if moved != 0 {
             self.last_arrival = now;
         }
         moved
     }
 
-    /// Sends what is due.
-    pub(super) fn send(&mut self, now: Instant) -> usize {
-        if self.failure.is_some() {
-            return 0;
-        }
-        let moved =
-            softrnic_transport::pump::send(&mut self.device, &mut *self.link, &self.memory, now);
-        self.settle(moved)
-    }
-
     /// Sends what is due, first what was just posted to a queue pair.
     pub(super) fn send_first(&mut self, now: Instant, qp: QpNum) {
-        if self.failure.is_none() {
-            let (device, link) = (&mut self.device, &mut *self.link);
-            let moved = pump::send_first(device, link, &self.memory, now, qp);
-            self.settle(moved);
+        self.step(|core| {
+            pump::send_first(&mut core.device, &mut *core.link, &core.memory, now, qp)
+        });
+    }
+
+    /// Sends what is due.
+    pub(super) fn send(&mut self, now: Instant) -> usize {
+        self.step(|core| pump::send(&mut core.device, &mut *core.link, &core.memory, now))
+    }
+
+    fn step(&mut self, act: impl FnOnce(&mut Self) -> io::Result<usize>) -> usize {
+        if self.failure.is_some() {
+            // What was brought to life since then fails as well.
+            self.device.fail_queue_pairs();
+            self.dispatch();
+            return 0;
+        }
+        match act(self) {
+            Ok(moved) => {
+                self.dispatch();
+                moved
+            }
+            Err(error) => {
+                self.fail(error);
+                0
+            }
         }
     }
 
-    fn settle(&mut self, moved: io::Result<usize>) -> usize {
-        let moved = moved.unwrap_or_else(|error| {
-            self.failure = Some(error);
+    /// Nothing can travel any more, or nobody can say whether it does: all that is posted is
+    /// flushed and the program is told.
+    pub(super) fn fail(&mut self, why: io::Error) {
+        if self.failure.is_none() {
+            self.failure = Some(why);
             self.asynchronous.push(AsyncEvent::DeviceFatal);
-            0
-        });
+        }
+        self.device.fail_queue_pairs();
         self.dispatch();
-        moved
+    }
+
+    pub(super) fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
     }
 
     /// Hands the device's events to whom they are for.
@@ -92,8 +169,11 @@ impl Core {
         while let Some(event) = self.device.next_event() {
             match event {
                 Event::Completion(cq) => {
-                    if let Some(channel) = self.channel_of.get(&cq) {
-                        channel.push(cq);
+                    if let Some(report) = self.reports.get_mut(&cq) {
+                        if std::mem::take(&mut report.armed) {
+                            self.duty.armed -= 1;
+                        }
+                        report.events.push(cq);
                     }
                 }
                 Event::Async(event) => self.asynchronous.push(event),
@@ -106,11 +186,35 @@ impl Core {
         pump::next_deadline(&self.device, &*self.link)
     }
 
+    /// What device and link have counted, in a fixed order.
+    pub(super) fn counters(&self) -> Vec<Counter> {
+        let link = self.link.counters();
+        let named = |(name, value)| Counter { name: Cow::Borrowed(name), value };
+        let model = self.device.counters().iter().map(|(name, _, value)| (name, value));
+        model.chain(link.fields()).map(named).collect()
+    }
+
+    /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
+    /// on it counts as woken.
+    pub(super) fn must_wake_engine(&mut self) -> bool {
+        const FOR_EVER: Instant = Instant::from_ns(u64::MAX);
+        // A sleeping engine does not see what a poll has left owed.
+        let owed =
+            (self.device.has_work() && self.duty.wakes_at == FOR_EVER).then_some(Instant::ZERO);
+        match owed.or_else(|| self.next_deadline()) {
+            Some(due) if due < self.duty.wakes_at => {
+                self.duty.wakes_at = due;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
     /// Forgets the memory of a region.
     pub(super) fn forget_memory(&mut self, key: Key) {
-        if let Some(memory) = self.regions.remove(&key.index()) {
+        if let Some(registered) = self.regions.remove(&key.index()) {
             // It is known: it was put there with the region.
-            let _ = self.memory.remove(memory);
+            let _ = self.memory.remove(registered.memory);
         }
     }
 }

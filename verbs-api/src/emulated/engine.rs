@@ -1,41 +1,50 @@
 //! The engine thread: makes progress for a program that does not.
 //!
 //! It has two moods. *Armed*: it sleeps until a socket is readable or something is due. *Relaxed*:
-//! while the program posts and polls, it makes progress itself, and being woken for every packet
-//! would only take the processor away from it; so the engine leaves the sockets alone and looks
-//! again after a moment whether the program still does.
+//! while the program polls, it makes progress itself, and being woken for every packet would only
+//! take the processor away from it; so the engine leaves the sockets alone and looks again after a
+//! moment whether the program still does. A completion queue that is armed says that somebody
+//! sleeps, whoever else polls: then the engine does not relax.
+//!
+//! No wake-up is missed: under the lock the engine writes down when it will wake, so whoever makes
+//! something due earlier knows; arming a socket reports what came before; and a ring before the
+//! sleep ends the sleep.
 
 use std::io;
 use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use polling::{Event, Events, PollMode, Poller};
 use softrnic_model::Instant;
 
 use super::core::Core;
+use super::notices::Notices;
+use super::surroundings::Surroundings;
 
-/// How long a program may neither post nor poll before the engine takes over.
+/// How long a program may stop polling before the engine takes over.
 const RELAXED: Duration = Duration::from_millis(1);
-
 /// How long the engine looks for more after the last packet before it sleeps. Traffic comes in
 /// bursts, and to sleep and be woken between two of them costs more than they do.
 const LINGER_NS: u64 = 40_000;
+/// How often the engine yields to a program thread that wants the device.
+const YIELDS_MAX: u32 = 64;
+/// What the poller says when a socket is readable, and when interfaces have changed.
+const PACKETS: usize = 0;
+const NOTICE: usize = 1;
 
 /// What the engine and the verbs share.
 pub(super) struct Shared {
     core: Mutex<Core>,
     origin: std::time::Instant,
+    /// Before the sockets that it knows, for it has to go before them.
     poller: Poller,
-    /// The sockets that the poller knows.
     sockets: Mutex<Vec<UdpSocket>>,
-    /// Verbs that made progress inline since the engine last looked.
-    inline: AtomicU64,
-    /// Somebody waits for an event and does not poll: the engine is wanted at once.
-    wanted: AtomicBool,
-    /// When the engine wakes by itself, in nanoseconds since the origin.
-    wakes_at: AtomicU64,
+    notices: Option<Notices>,
+    /// Program threads that wait for the lock.
+    waiting: AtomicU32,
     closing: AtomicBool,
 }
 
@@ -52,37 +61,70 @@ impl Shared {
             origin: std::time::Instant::now(),
             poller: Poller::new()?,
             sockets: Mutex::new(Vec::new()),
-            inline: AtomicU64::new(0),
-            wanted: AtomicBool::new(false),
-            wakes_at: AtomicU64::new(0),
+            // Without them the engine asks from time to time.
+            notices: Notices::new().ok(),
+            waiting: AtomicU32::new(0),
             closing: AtomicBool::new(false),
         };
+        if let Some(notices) = &shared.notices {
+            notices.watch(&shared.poller, NOTICE)?;
+        }
         shared.watch_sockets()?;
         Ok(shared)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where real time enters")]
+    /// Real time enters here.
     pub(super) fn now(&self) -> Instant {
         let ns = std::time::Instant::now().duration_since(self.origin).as_nanos();
         Instant::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// The device, for a verb. A panic while it was held cannot leave it half changed for the
-    /// memory's safety: protection is judged at every access.
+    /// The device. A thread that panicked while it had it has left nobody knows what: the device
+    /// fails, and what can be flushed is. Memory is safe all the same, for protection is judged at
+    /// every access.
     pub(super) fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+        self.core.lock().unwrap_or_else(|poisoned| {
+            self.core.clear_poison();
+            let mut core = poisoned.into_inner();
+            // If failing panics as well, the second time leaves the device as it is.
+            if core.failure().is_none() {
+                core.fail(io::Error::other("a thread panicked while it had the device"));
+            }
+            core
+        })
     }
 
-    /// A verb has made progress inline and gives the lock back: the engine need not look for a
-    /// while, unless something is due before it would.
+    /// The same for a verb: the engine lets it go first.
     #[inline]
-    pub(super) fn done_inline(&self, core: MutexGuard<'_, Core>) {
-        self.inline.fetch_add(1, Ordering::Relaxed);
-        let wakes_at = self.wakes_at.load(Ordering::Relaxed);
-        let due = core.next_deadline().is_some_and(|due| due.as_ns() < wakes_at);
-        let owes = wakes_at == u64::MAX && core.device.has_work();
+    pub(super) fn lock_for_program(&self) -> MutexGuard<'_, Core> {
+        match self.core.try_lock() {
+            Ok(core) => core,
+            Err(TryLockError::Poisoned(_)) => self.lock(),
+            Err(TryLockError::WouldBlock) => {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                let core = self.lock();
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                core
+            }
+        }
+    }
+
+    /// Lets program threads that wait for the device have it.
+    fn give_way(&self) {
+        for _ in 0..YIELDS_MAX {
+            if self.waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// A verb gives the lock back: wakes the engine if something is due before it would wake.
+    #[inline]
+    pub(super) fn done(&self, mut core: MutexGuard<'_, Core>) {
+        let wake = core.must_wake_engine();
         drop(core);
-        if due || owes {
+        if wake {
             self.ring();
         }
     }
@@ -93,43 +135,27 @@ impl Shared {
         let _ = self.poller.notify();
     }
 
-    /// A program thread is about to wait for events instead of polling.
-    pub(super) fn hand_over(&self) {
-        if !self.wanted.swap(true, Ordering::Relaxed) {
-            self.ring();
-        }
-    }
-
-    /// A program thread polls again.
-    pub(super) fn take_over(&self) {
-        self.wanted.store(false, Ordering::Relaxed);
-    }
-
-    /// Registers the link's sockets anew; they change as groups are joined.
+    /// Registers the link's sockets anew; they change as groups are joined and addresses come.
     pub(super) fn watch_sockets(&self) -> io::Result<()> {
+        // This lock first, so that of two threads the one that comes second sees all sockets.
+        let mut watched = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fresh = Vec::new();
-        let mut failure = None;
-        self.lock().link.sockets(&mut |socket| match socket.try_clone() {
-            Ok(socket) => fresh.push(socket),
-            Err(error) => failure = Some(error),
-        });
-        if let Some(error) = failure {
-            return Err(error);
+        self.lock().link.sockets(&mut |socket| fresh.push(socket.try_clone()));
+        let fresh = fresh.into_iter().collect::<io::Result<Vec<_>>>()?;
+        for socket in watched.drain(..) {
+            // It can only fail because the poller does not know it, and that is what is wanted.
+            let _ = self.poller.delete(&socket);
         }
-        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        for socket in sockets.drain(..) {
-            self.poller.delete(&socket)?;
-        }
-        for socket in &fresh {
+        for socket in fresh {
             #[expect(unsafe_code, reason = "the poller wants to be told before a socket goes")]
             // SAFETY: the clone stays in `sockets` until it is deleted from the poller, here or
-            // by the poller's own end, which comes first (field order in `drop`).
+            // by the poller's own end, which comes first (order of the fields).
             unsafe {
-                self.poller.add(socket, Event::none(0))?;
+                self.poller.add(&socket, Event::none(PACKETS))?;
             }
+            watched.push(socket);
         }
-        *sockets = fresh;
-        drop(sockets);
+        drop(watched);
         self.ring();
         Ok(())
     }
@@ -137,14 +163,9 @@ impl Shared {
     fn arm(&self) -> io::Result<()> {
         let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         for socket in sockets.iter() {
-            self.poller.modify_with_mode(socket, Event::readable(0), PollMode::Oneshot)?;
+            self.poller.modify_with_mode(socket, Event::readable(PACKETS), PollMode::Oneshot)?;
         }
         Ok(())
-    }
-
-    /// Whether verbs have made progress inline since the engine last looked.
-    fn is_active(&self) -> bool {
-        self.inline.load(Ordering::Relaxed) != 0
     }
 
     /// Tells the engine to end.
@@ -153,73 +174,114 @@ impl Shared {
         self.ring();
     }
 
-    /// One look: returns how long to sleep.
-    fn look(&self) -> io::Result<Option<Duration>> {
-        let active = self.inline.swap(0, Ordering::Relaxed) != 0;
-        let relaxed = active && !self.wanted.load(Ordering::Relaxed);
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// One look at the device.
+    fn look(&self) -> io::Result<Next> {
         let mut core = self.lock();
         let mut now = self.now();
-        if relaxed {
-            if core.device.has_work() || core.next_deadline().is_some_and(|due| due <= now) {
-                core.progress(now);
-            }
-        } else {
+        let relaxed = core.duty.relaxes();
+        if !relaxed {
             let mut last = now;
-            loop {
+            while !self.is_closing() {
                 if core.progress(now) != 0 {
                     last = now;
-                } else if now.ns_since(last) >= LINGER_NS || self.is_active() {
+                } else if now.ns_since(last) >= LINGER_NS {
                     break;
                 }
-                // A program thread may have the device, or the processor, in between.
                 drop(core);
+                self.give_way();
                 std::thread::yield_now();
                 core = self.lock();
                 now = self.now();
+                if core.duty.polled && core.duty.armed == 0 {
+                    // The program goes on by itself.
+                    break;
+                }
             }
+        } else if core.device.has_work() || core.next_deadline().is_some_and(|due| due <= now) {
+            core.progress(now);
         }
-        let due = core.next_deadline();
-        drop(core);
-        let until_due = due.map(|due| Duration::from_nanos(due.ns_since(now)));
-        let sleep = if relaxed {
-            Some(until_due.map_or(RELAXED, |until| until.min(RELAXED)))
-        } else {
-            self.arm()?;
-            until_due
+        if core.failure().is_some() {
+            return Ok(Next::End);
+        }
+        let until_due = core.next_deadline().map(|due| Duration::from_nanos(due.ns_since(now)));
+        let sleep = match until_due {
+            Some(until) if relaxed => Some(until.min(RELAXED)),
+            None if relaxed => Some(RELAXED),
+            until => until,
         };
-        let wakes_at = sleep.map_or(u64::MAX, |sleep| {
-            now.plus_ns(u64::try_from(sleep.as_nanos()).unwrap_or(u64::MAX)).as_ns()
+        core.duty.relaxed = relaxed;
+        core.duty.wakes_at = sleep.map_or(Instant::from_ns(u64::MAX), |sleep| {
+            now.plus_ns(u64::try_from(sleep.as_nanos()).unwrap_or(u64::MAX))
         });
-        self.wakes_at.store(wakes_at, Ordering::Relaxed);
-        Ok(sleep)
+        drop(core);
+        if !relaxed {
+            self.arm()?;
+        }
+        Ok(Next::Sleep(sleep))
+    }
+
+    /// Looks and sleeps, until the device is closed or fails.
+    fn run(&self, surroundings: &mut Surroundings) -> io::Result<()> {
+        let mut events = Events::new();
+        while !self.is_closing() {
+            let Next::Sleep(sleep) = self.look()? else { break };
+            let look = surroundings.until_look(self.now());
+            let sleep = sleep.into_iter().chain(look).min();
+            events.clear();
+            // The timer of the poller counts in milliseconds on some systems; it rounds up there,
+            // a deadline may be late but not missed.
+            match self.poller.wait(&mut events, sleep) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+            if let Some(notices) = &self.notices
+                && events.iter().any(|event| event.key == NOTICE)
+            {
+                notices.take();
+                surroundings.noticed(self.now());
+            }
+            surroundings.look_if_due(self)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn notices(&self) -> Option<&Notices> {
+        self.notices.as_ref()
+    }
+}
+
+/// What the engine does after a look.
+enum Next {
+    /// Sleep for this long, or until something comes.
+    Sleep(Option<Duration>),
+    /// Nothing will come any more.
+    End,
+}
+
+impl super::core::Duty {
+    /// Whether the engine may leave the sockets alone, judged once for each look.
+    fn relaxes(&mut self) -> bool {
+        std::mem::take(&mut self.polled) && self.armed == 0
     }
 }
 
 /// Starts the engine. It ends when the device is closed.
-pub(super) fn start(shared: &Arc<Shared>) -> io::Result<std::thread::JoinHandle<()>> {
-    let weak = Arc::downgrade(shared);
-    std::thread::Builder::new().name("softrnic-engine".into()).spawn(move || run(&weak))
-}
-
-fn run(shared: &Weak<Shared>) {
-    let mut events = Events::new();
-    while let Some(shared) = shared.upgrade() {
-        if shared.closing.load(Ordering::Acquire) {
-            return;
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    mut surroundings: Surroundings,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    let run = move || {
+        let ended = std::panic::catch_unwind(AssertUnwindSafe(|| shared.run(&mut surroundings)));
+        match ended {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => shared.lock().fail(error),
+            Err(_) => shared.lock().fail(io::Error::other("the engine panicked")),
         }
-        let slept = shared.look().and_then(|sleep| {
-            events.clear();
-            // The timer of the poller counts in milliseconds on some systems; round up there, a
-            // deadline may be late but not missed.
-            shared.poller.wait(&mut events, sleep)
-        });
-        if let Err(error) = slept
-            && error.kind() != io::ErrorKind::Interrupted
-        {
-            let mut core = shared.lock();
-            core.asynchronous.push(softrnic_model::verbs::AsyncEvent::DeviceFatal);
-            core.failure = Some(error);
-            return;
-        }
-    }
+    };
+    std::thread::Builder::new().name("softrnic-engine".into()).spawn(run)
 }

@@ -11,15 +11,25 @@ use crate::provider::Timeout;
 
 /// Events, oldest first.
 pub(super) struct EventQueue<T> {
-    events: Mutex<VecDeque<T>>,
+    state: Mutex<State<T>>,
     arrived: Condvar,
     #[cfg(unix)]
     signal: signal::Signal,
 }
 
+struct State<T> {
+    events: VecDeque<T>,
+    closed: bool,
+}
+
+/// The queue has been destroyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Closed;
+
 impl<T> std::fmt::Debug for EventQueue<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventQueue").field("waiting", &self.lock().len()).finish_non_exhaustive()
+        let waiting = self.lock().events.len();
+        f.debug_struct("EventQueue").field("waiting", &waiting).finish_non_exhaustive()
     }
 }
 
@@ -28,44 +38,48 @@ impl<T> EventQueue<T> {
     /// No more descriptors.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            events: Mutex::new(VecDeque::new()),
+            state: Mutex::new(State { events: VecDeque::new(), closed: false }),
             arrived: Condvar::new(),
             #[cfg(unix)]
             signal: signal::Signal::new()?,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn push(&self, event: T) {
-        let mut events = self.lock();
-        events.push_back(event);
+        let mut state = self.lock();
+        state.events.push_back(event);
         #[cfg(unix)]
         self.signal.raise();
-        drop(events);
+        drop(state);
         self.arrived.notify_one();
     }
 
     /// Takes the oldest event; waits for one until the time is over.
-    pub(super) fn take(&self, timeout: Timeout) -> Option<T> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        let mut events = self.lock();
+    pub(super) fn take(&self, timeout: Timeout) -> Result<Option<T>, Closed> {
+        // An end of time that the clock cannot tell never comes.
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut state = self.lock();
         loop {
-            if let Some(event) = events.pop_front() {
+            if let Some(event) = state.events.pop_front() {
                 #[cfg(unix)]
                 self.signal.lower();
-                return Some(event);
+                return Ok(Some(event));
             }
-            events = match deadline {
-                None => self.arrived.wait(events).unwrap_or_else(PoisonError::into_inner),
+            if state.closed {
+                return Err(Closed);
+            }
+            state = match deadline {
+                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return None;
+                        return Ok(None);
                     }
-                    let waited = self.arrived.wait_timeout(events, left);
+                    let waited = self.arrived.wait_timeout(state, left);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -74,15 +88,21 @@ impl<T> EventQueue<T> {
 
     /// Forgets events, those about an object that is gone.
     pub(super) fn retain(&self, keep: impl Fn(&T) -> bool) {
-        let mut events = self.lock();
-        let before = events.len();
-        events.retain(keep);
+        let mut state = self.lock();
+        let before = state.events.len();
+        state.events.retain(keep);
         #[cfg(unix)]
-        for _ in events.len()..before {
+        for _ in state.events.len()..before {
             self.signal.lower();
         }
         #[cfg(not(unix))]
         let _ = before;
+    }
+
+    /// Sends everybody away who waits, now and later.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
     }
 
     /// A descriptor that is readable while an event waits.
@@ -157,5 +177,55 @@ mod signal {
         pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
             self.reader.try_clone()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+
+    const AT_ONCE: Timeout = Some(Duration::ZERO);
+
+    #[test]
+    fn events_come_in_order_and_the_descriptor_counts_them() {
+        let queue = EventQueue::new().unwrap();
+        assert_eq!(queue.take(AT_ONCE), Ok(None));
+        (1..=3).for_each(|n| queue.push(n));
+        queue.retain(|&n| n != 2);
+        #[cfg(unix)]
+        let readable = |queue: &EventQueue<i32>| {
+            use rustix::event::{PollFd, PollFlags, Timespec, poll};
+            let descriptor = queue.descriptor().unwrap();
+            let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+            poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+        };
+        #[cfg(not(unix))]
+        let readable = |queue: &EventQueue<i32>| !queue.lock().events.is_empty();
+        assert!(readable(&queue));
+        assert_eq!(queue.take(None), Ok(Some(1)));
+        assert!(readable(&queue));
+        assert_eq!(queue.take(None), Ok(Some(3)));
+        assert!(!readable(&queue));
+    }
+
+    #[test]
+    fn a_wait_ends_with_an_event_with_the_time_or_with_the_queue() {
+        let queue = Arc::new(EventQueue::new().unwrap());
+        let waiter = |timeout| {
+            let queue = Arc::clone(&queue);
+            std::thread::spawn(move || queue.take(timeout))
+        };
+        let started = Instant::now();
+        assert_eq!(waiter(Some(Duration::from_millis(20))).join().unwrap(), Ok(None));
+        assert!(started.elapsed() >= Duration::from_millis(20));
+        let waiting = waiter(Some(Duration::MAX));
+        queue.push(5);
+        assert_eq!(waiting.join().unwrap(), Ok(Some(5)));
+        let waiting = [waiter(None), waiter(Some(Duration::MAX))];
+        queue.close();
+        assert!(waiting.map(|thread| thread.join().unwrap()) == [Err(Closed); 2]);
     }
 }

@@ -10,6 +10,7 @@ use softrnic_model::wire::Route;
 
 use super::store::Store;
 use super::{Fate, FaultRules, REORDER_WAIT_NS};
+use crate::LinkSet;
 use crate::link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 use crate::tap::Direction;
 
@@ -205,6 +206,10 @@ impl<L: Link> Link for Faults<L> {
         counters.faults_applied += self.spoilt.applied;
         counters.rx_bad_icrc += self.spoilt.rx_bad_icrc;
         counters
+    }
+
+    fn as_set(&mut self) -> Option<&mut LinkSet> {
+        self.inner.as_set()
     }
 }
 

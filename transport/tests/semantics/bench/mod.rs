@@ -27,7 +27,7 @@ use softrnic_model::verbs::{
 };
 use softrnic_model::wire::Route;
 use softrnic_model::{Device, Instant, Memory, MemoryId};
-use softrnic_transport::sim::{Fabric, HostId};
+use softrnic_transport::sim::{Fabric, Host, HostId};
 
 pub(crate) use forge::Forge;
 pub(crate) use rng::{Digest, Rng};
@@ -229,6 +229,24 @@ impl Bench {
             access,
         };
         self.device(end).register(spec).unwrap()
+    }
+
+    /// A region of memory of its own, `length` bytes at [`BASE`].
+    pub(crate) fn new_memory(&mut self, end: EndId, length: u64, access: Access) -> Key {
+        let End { host, pd, .. } = self.end(end);
+        let memory = self.fabric.host(host).memory.add(vec![0x55; length as usize]);
+        let spec = RegionSpec { pd, memory, memory_offset: 0, addr: BASE, length, access };
+        self.device(end).register(spec).unwrap()
+    }
+
+    /// Takes the next frame of an end's host from its device, in place of the fabric.
+    pub(crate) fn fill_one(&mut self, end: EndId) -> Vec<u8> {
+        let now = self.fabric.now();
+        let Host { device, memory, .. } = self.fabric.host_mut(self.ends[end.0].host);
+        let frame = device.next_frame().unwrap();
+        let mut bytes = vec![0; frame.len()];
+        assert!(device.fill(now, memory, &frame, &mut bytes));
+        bytes
     }
 
     /// An address handle of `end` that leads to the host of `to`.

@@ -217,6 +217,18 @@ impl Bench {
         self.connect(setup, end, peer.unwrap());
     }
 
+    /// Gives an end other completion queues, and so another queue pair.
+    pub(crate) fn replace_cqs(&mut self, setup: &Setup, end: EndId) {
+        let End { qp, send_cq, recv_cq, .. } = self.end(end);
+        let device = self.device(end);
+        device.destroy_qp(qp).unwrap();
+        device.destroy_cq(send_cq).unwrap();
+        device.destroy_cq(recv_cq).unwrap();
+        let cqs = [setup.cqe; 2].map(|cqe| device.create_cq(cqe).unwrap());
+        [self.ends[end.0].send_cq, self.ends[end.0].recv_cq] = cqs;
+        self.create_qp(setup, end);
+    }
+
     /// Connects two ends with each other and moves both to RTS.
     pub(crate) fn connect(&mut self, setup: &Setup, one: EndId, other: EndId) {
         for (me, peer) in [(one, other), (other, one)] {

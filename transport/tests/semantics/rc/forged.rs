@@ -8,7 +8,7 @@ use softrnic_model::verbs::WcStatus::{
     WorkRequestFlushed,
 };
 use softrnic_model::verbs::{Mtu, QpState};
-use softrnic_model::wire::Place::{self, First, Last, Middle, Only};
+use softrnic_model::wire::Place::{First, Last, Middle, Only};
 use softrnic_model::wire::{NakCode, Syndrome};
 use softrnic_transport::sim::Fate;
 
@@ -183,7 +183,7 @@ fn right_data_is_taken_whoever_sent_it() {
 
 #[test]
 fn data_that_comes_before_what_it_follows_is_asked_for_again() {
-    for place in [Place::Last, Place::Middle] {
+    for place in [Last, Middle] {
         let mut bench = waiting();
         let memory = bench.bytes(A, 1000..1300);
         bench.inject(B, &Forge::read_response(place, 3).count_up(9, 44));

@@ -11,10 +11,11 @@ use crate::bench::{A, B, BASE, Bench, Forge, Setup, send, send_imm, wr};
 
 /// One message of each kind and of this length; the sequence numbers pass their end.
 fn all_kinds(mtu: Mtu, len: u64) {
-    let setup = Setup { mtu, first_psn: [0xff_ffff, 0xff_fffe], memory: 1 << 23, ..Setup::rc() };
+    let half = (len + 8).next_multiple_of(1 << 12);
+    let memory = 2 * half as usize;
+    let setup = Setup { mtu, first_psn: [0xff_ffff, 0xff_fffe], memory, ..Setup::rc() };
     let mut bench = setup.pair();
     let b = bench.remote(B);
-    let half = 1 << 22;
     bench.recv(B, 7, half..half + len);
     bench.recv(B, 8, 0..0);
     bench.recv(B, 9, 0..len);
