@@ -40,6 +40,27 @@ impl Oddity {
         Self::ReadWithoutDepth,
     ];
 
+    /// What the recorded device does.
+    #[must_use]
+    pub const fn habit(self) -> &'static str {
+        match self {
+            Self::GrhOnConnected => "receives of RC and UC claim to have a GRH in front",
+            Self::ImmOnSend => "completions of sends with an immediate claim to have received one",
+            Self::UndefinedFields => {
+                "fields of failed completions that mean nothing are zero, the opcode too"
+            }
+            Self::BadLkey => "a wrong local key is reported as a failure of the queue pair",
+            Self::ReceiveTooSmall => {
+                "a message longer than the receive is reported as a failure of both devices"
+            }
+            Self::DatagramTooLong => "a datagram longer than the receive fails the receive",
+            Self::UnalignedAtomic => {
+                "an atomic to an address that is no multiple of 8 is refused by the user library"
+            }
+            Self::ReadWithoutDepth => "a READ on a queue pair without read depth never completes",
+        }
+    }
+
     /// What is right, and which rule says so.
     #[must_use]
     pub const fn rule(self) -> &'static str {

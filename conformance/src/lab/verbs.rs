@@ -28,6 +28,9 @@ const CQ_ENTRIES: u32 = 256;
 /// Between two looks at an empty completion queue. The other device may need the processor.
 const NAP: Duration = Duration::from_micros(50);
 
+/// Enough for any network; a device may send 0 as it is.
+const HOPS: u8 = 64;
+
 impl VerbsLab {
     /// A lab of these devices; `waits` is in real time.
     #[must_use]
@@ -102,7 +105,7 @@ impl Lab for VerbsLab {
         for (own, sgid_index) in [(0, first_index), (1, second_index)] {
             let Endpoint { gid: dgid, qp: peer, .. } = ends[1 - own];
             let Endpoint { pd, qp, .. } = ends[own];
-            let path = AddressVector { dgid, sgid_index, ..AddressVector::default() };
+            let path = AddressVector { dgid, sgid_index, hop_limit: HOPS, ..Default::default() };
             let verbs = self.verbs(own);
             for step in connection.steps(own, path, peer) {
                 verbs.modify_qp(qp, &step.attributes, step.mask)?;

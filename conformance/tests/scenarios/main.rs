@@ -12,6 +12,8 @@ mod names;
 #[cfg(test)]
 mod capture;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod pcapng;
 #[cfg(test)]
 mod recorded;

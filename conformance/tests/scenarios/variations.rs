@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use softrnic_conformance::lab::{Connection, Endpoint, Family, Lab, Pace, SimulatedLab};
 use softrnic_conformance::scenario::{
-    Observation, Outcome, Roles, Scenario, Session, Side, Stage, Work, sessions,
+    Observation, Op, Outcome, Roles, Scenario, Session, Side, Stage, Work, sessions,
 };
+use softrnic_model::counters::Counter;
 use softrnic_model::profile::Profile;
 use softrnic_model::verbs::{
     AsyncEvent, Event, Key, Mtu, Psn, QpNum, QpState, QpType, RecvWr, SendFlags, SendOp, SendWr,
-    Sge, WcStatus,
+    Sge, Wc, WcStatus,
 };
 use softrnic_model::wire::{AtomicAckEth, Packet, Syndrome, rnr_timer_ns};
 
 use crate::script;
 use crate::wire;
 use crate::world::{
-    Ran, Run, SPEC, check_answers, check_packets, lab, may_complete, run, step, straight,
+    Ran, Run, SPEC, check_answers, check_packets, lab, may_complete, run, run_in, step, straight,
 };
 
 fn check_all(run: &Run, family: Family) {
@@ -306,6 +307,31 @@ fn refused_access_raises_an_event() {
         let name = ran.observation.scenario.name;
         assert_eq!(ran.events[0], [], "{name}: the requester has its completion");
         assert_eq!(ran.events[1], expected, "{name}");
+    }
+}
+
+/// The counters of messages count messages: SENDs that completed, and receives that succeeded.
+#[test]
+fn messages_are_counted() {
+    for (profile, family) in [(Profile::SPEC, Family::V4), (Profile::RXE, Family::V6)] {
+        let mut lab = lab(profile, family);
+        let run = run_in(&mut lab, Roles::Straight, &sessions());
+        let count = |side: Side, counts: &dyn Fn(&Scenario, &Wc) -> bool| {
+            let completed = |ran: &Ran| match &ran.observation.outcomes[side as usize] {
+                Outcome::Completed(wcs) => {
+                    wcs.iter().filter(|wc| counts(&ran.observation.scenario, wc)).count()
+                }
+                Outcome::Refused(_) => 0,
+            };
+            run.values().map(completed).sum::<usize>() as u64
+        };
+        let sends = count(Side::Requester, &|scenario, _| matches!(scenario.work.op, Op::Send(_)));
+        let receives = count(Side::Responder, &|_, wc| wc.status == WcStatus::Success);
+        assert!(sends > 15 && receives > 15, "{sends} {receives}");
+        let counted = |device, counter| lab.device(device).counters().get(counter);
+        assert_eq!(counted(0, Counter::RdmaSends), sends, "{profile}");
+        assert_eq!(counted(1, Counter::RdmaReceives), receives, "{profile}");
+        assert_eq!((counted(1, Counter::RdmaSends), counted(0, Counter::RdmaReceives)), (0, 0));
     }
 }
 

@@ -37,9 +37,14 @@ pub(crate) type Run = BTreeMap<&'static str, Ran>;
 
 /// Runs `sessions` one after the other in one lab.
 pub(crate) fn run(mut lab: SimulatedLab, roles: Roles, sessions: &[Session]) -> Run {
+    run_in(&mut lab, roles, sessions)
+}
+
+/// The same in a lab that is looked at afterwards.
+pub(crate) fn run_in(lab: &mut SimulatedLab, roles: Roles, sessions: &[Session]) -> Run {
     let mut all = Run::new();
     for session in sessions {
-        let mut stage = Stage::open(&mut lab, &session.connection, roles).expect("it connects");
+        let mut stage = Stage::open(lab, &session.connection, roles).expect("it connects");
         for scenario in &session.scenarios {
             let ran = step(&mut stage, scenario, roles, &session.connection);
             all.insert(scenario.name, ran);

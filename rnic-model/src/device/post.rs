@@ -1,10 +1,9 @@
 //! Posting work, and polling for its completion.
 
 use super::Device;
-use crate::counters::Counter;
 use crate::qp::{check_atomic_alignment, check_recv, check_send, check_srq_recv, flush};
 use crate::queue::Slot;
-use crate::verbs::{CqId, QpNum, QpState, RecvWr, SendOp, SendWr, SrqId, VerbError, Wc};
+use crate::verbs::{CqId, QpNum, QpState, RecvWr, SendWr, SrqId, VerbError, Wc};
 
 const NO_QP: VerbError = VerbError::NoSuchObject("qp: no such queue pair");
 
@@ -24,14 +23,8 @@ impl Device {
         if !qp.requester.sq.post(wr, length) {
             return Err(VerbError::Full("the send queue is full; poll completions first"));
         }
-        match qp.state() {
-            QpState::Err | QpState::Sqe => flush::send_queue(qp, &mut self.shared),
-            QpState::Reset | QpState::Init | QpState::Rtr | QpState::Rts | QpState::Sqd => {
-                // Linux' soft-RoCE counts SENDs alone.
-                if matches!(wr.op, SendOp::Send { .. } | SendOp::SendTo { .. }) {
-                    self.shared.counters.add(Counter::RdmaSends);
-                }
-            }
+        if matches!(qp.state(), QpState::Err | QpState::Sqe) {
+            flush::send_queue(qp, &mut self.shared);
         }
         if !qp.listed {
             qp.listed = true;

@@ -198,6 +198,9 @@ fn check_drained(qp: &mut Qp, shared: &mut Shared) {
 fn complete(qp: &mut Qp, shared: &mut Shared, count: u32, why: Option<Failure>) {
     debug_assert_eq!(count, qp.requester.oldest, "requests complete in order");
     qp.requester.oldest = count.wrapping_add(1);
+    if matches!(qp.requester.sq.wqe(count).op, SendOp::Send { .. } | SendOp::SendTo { .. }) {
+        shared.count(Counter::RdmaSends);
+    }
     report(qp, shared, count, why);
 }
 

@@ -18,8 +18,7 @@ pub(crate) fn check_message(
     wqe: &SendWqe,
 ) -> Result<(), Failure> {
     // An answer is written there; what is inline needs no right.
-    let needs =
-        if wqe.op.is_answered_with_data() { Access::LOCAL_WRITE } else { Access::empty() };
+    let needs = if wqe.op.is_answered_with_data() { Access::LOCAL_WRITE } else { Access::empty() };
     for sge in qp.requester.sq.sges(count).iter().filter(|sge| sge.length != 0) {
         let request = local_request(qp.init.pd, sge.lkey, sge.addr, u64::from(sge.length), needs);
         shared.protection.check(&request)?;

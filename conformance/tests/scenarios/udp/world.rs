@@ -99,8 +99,9 @@ impl Plan {
     }
 
     fn session(&self, lab: &mut VerbsLab, session: &Session) -> Ran {
+        let at = format!("session of {} ({})", session.scenarios[0].name, self.title);
         let opened = Stage::open(lab, &session.connection, self.roles);
-        let mut stage = opened.unwrap_or_else(|error| panic!("it does not connect: {error}"));
+        let mut stage = opened.unwrap_or_else(|why| panic!("{at}: it does not connect: {why}"));
         let ends = stage.ends(self.roles);
         let names = wire::names(&ends, stage.psn(self.roles));
         let step = |scenario: &Scenario| {
@@ -108,7 +109,7 @@ impl Plan {
             (scenario.name, told.map_err(|error| error.to_string()))
         };
         let told = session.scenarios.iter().map(step).collect();
-        stage.close().unwrap_or_else(|error| panic!("what was made is not destroyed: {error}"));
+        stage.close().unwrap_or_else(|why| panic!("{at}: it cannot be destroyed: {why}"));
         Ran { connection: session.connection, ends, names, told }
     }
 
