@@ -184,7 +184,7 @@ fn a_refused_change_changes_nothing() {
         (Mask::MIN_RNR_TIMER, |attr| attr.min_rnr_timer = 32),
         (Mask::MAX_QP_RD_ATOMIC, |attr| attr.max_rd_atomic = 17),
         (Mask::MAX_DEST_RD_ATOMIC, |attr| attr.max_dest_rd_atomic = 17),
-        (Mask::ACCESS_FLAGS, |attr| attr.access = Access::MW_BIND),
+        (Mask::ACCESS_FLAGS, |attr| attr.access = Access::from_bits_retain(1 << 15)),
         (Mask::AV, |attr| attr.path.sgid_index = 1),
         (Mask::AV, |attr| attr.path.dgid = Gid([0xfd; 16])),
         (Mask::AV, |attr| attr.path.dgid = Gid::from_v4([224, 0, 0, 1])),
