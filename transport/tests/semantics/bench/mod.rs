@@ -196,7 +196,7 @@ impl Bench {
         self.device(end).modify_qp(qp, &attributes, mask)
     }
 
-    pub(crate) fn to_state(&mut self, end: EndId, state: QpState) {
+    pub(crate) fn enter(&mut self, end: EndId, state: QpState) {
         self.modify(end, QpAttributeMask::STATE, |attr| attr.state = state).unwrap();
     }
 

@@ -198,7 +198,7 @@ impl Chaos {
                 self.forget(end);
                 self.replace_cqs(end);
             }
-            self.bench.to_state(end, QpState::Reset);
+            self.bench.enter(end, QpState::Reset);
             self.forget(end);
         }
         let setup = self.setup.clone();
@@ -235,7 +235,7 @@ fn whatever_a_program_does_nothing_completes_twice() {
                 continue;
             }
             // In error everything that is left comes out.
-            chaos.bench.to_state(end, QpState::Err);
+            chaos.bench.enter(end, QpState::Err);
             let flushed = chaos.bench.recvs(end);
             let left: Vec<_> = chaos.receives[end.0].iter().copied().collect();
             let recv_cq = chaos.bench.end(end).recv_cq;

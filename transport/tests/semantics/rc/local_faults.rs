@@ -62,7 +62,6 @@ fn elements_that_may_not_be_read() {
         for op in 0..2 {
             let mut bench = Setup::rc().pair();
             let (what, sge) = elements(&mut bench)[at];
-            let b = bench.remote(B);
             let op = [send(), send_imm(1)][op];
             bench.recv(B, 7, 0..1 << 16);
             // A good element comes first.

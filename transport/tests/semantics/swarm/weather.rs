@@ -34,7 +34,7 @@ impl Weather {
     /// again and answered.
     pub(super) fn rule(mut self) -> impl FnMut(&Seen) -> Fate + 'static {
         move |seen| {
-            let stormy = seen.at.as_ns() / TIMEOUT_NS % 3 == 0;
+            let stormy = (seen.at.as_ns() / TIMEOUT_NS).is_multiple_of(3);
             if stormy { self.fate() } else { Fate::Pass }
         }
     }
