@@ -14,6 +14,7 @@ use super::config::{EmulatedConfig, OpenError};
 use super::core::Core;
 use super::engine::{self, Shared};
 use super::events::EventQueue;
+use super::notices::Notices;
 use super::surroundings::{Surroundings, View, joined, open_links};
 use crate::provider::DeviceInfo;
 
@@ -40,6 +41,9 @@ impl EmulatedContext {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(config: EmulatedConfig) -> Result<Self, OpenError> {
+        // First of all, so that no change after the list goes unnoticed. Without them the engine
+        // asks from time to time.
+        let notices = Notices::new().ok();
         let all = interfaces::all()
             .map_err(|error| OpenError::System("the interfaces cannot be listed", error))?;
         let config = config.resolved(&all)?;
@@ -64,7 +68,7 @@ impl EmulatedContext {
         let receive_buffer = links.iter().map(|(_, link)| granted(link)).min().unwrap_or(0);
         let (table, set) = joined(links);
         let link = tapped(&config, Box::new(set))?;
-        Self::start(config, &view, table, link, receive_buffer)
+        Self::start(config, &view, table, link, receive_buffer, notices)
     }
 
     /// Makes the device around a link and starts its engine.
@@ -74,6 +78,7 @@ impl EmulatedContext {
         table: GidTable,
         link: Box<dyn Link>,
         receive_buffer: usize,
+        notices: Option<Notices>,
     ) -> Result<Self, OpenError> {
         let system = |what| move |error| OpenError::System(what, error);
         let asynchronous = Arc::new(EventQueue::new().map_err(system("event descriptor"))?);
@@ -82,9 +87,11 @@ impl EmulatedContext {
         // How it is at the beginning is no event.
         while device.next_event().is_some() {}
         let info = Self::info_of(&config);
+        let complete = table.come(&view.addresses).is_empty();
+        let surroundings = Surroundings::new(config, notices.is_some(), complete);
         let core = Core::new(device, link, table, Arc::clone(&asynchronous));
-        let shared = Arc::new(Shared::new(core).map_err(system("waiting for packets"))?);
-        let surroundings = Surroundings::new(config, shared.notices(), shared.now());
+        let shared = Shared::new(core, notices).map_err(system("waiting for packets"))?;
+        let shared = Arc::new(shared);
         let engine = engine::start(&shared, surroundings).map_err(system("engine thread"))?;
         Ok(Self { info, shared, asynchronous, engine: Some(engine), process: std::process::id() })
     }
