@@ -73,9 +73,10 @@ impl Run {
             let len = self.lengths[number as usize];
             let sent = self.bench.bytes(A, place(number)..place(number) + len);
             let grh = if self.qp_type == QpType::Ud { 40 } else { 0 };
-            let at = match wc.opcode {
-                WcOpcode::RecvRdmaWithImm => place(number),
-                _ => RECEIVES + wc.wr_id % RECEIVE_COUNT * RECEIVE_LEN + grh,
+            let at = if wc.opcode == WcOpcode::RecvRdmaWithImm {
+                place(number)
+            } else {
+                RECEIVES + wc.wr_id % RECEIVE_COUNT * RECEIVE_LEN + grh
             };
             assert_eq!(u64::from(wc.byte_len), len + grh);
             assert!(self.bench.bytes(B, at..at + len) == sent, "message {number} is broken");
