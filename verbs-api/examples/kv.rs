@@ -77,6 +77,15 @@ fn checksum(words: &[u64]) -> u64 {
     words.iter().fold(0, |sum, &word| mix(sum, word).rotate_left(23) ^ word)
 }
 
+/// Raises a flag in the end, however that comes.
+struct RaiseAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for RaiseAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The server's work: every key gets one new value after the other.
 fn keep_changing(table: &SharedBuffer, enough: &AtomicBool) -> Result<u64> {
     let mut version = 0;
@@ -169,6 +178,7 @@ fn main() -> Result<()> {
     let enough = AtomicBool::new(false);
     let (numbers, torn, versions) = thread::scope(|scope| {
         let server = scope.spawn(|| keep_changing(table.buffer(), &enough));
+        let end = RaiseAtEnd(&enough);
         let mut clients = Vec::new();
         for number in 0..CLIENTS {
             let server_qp = pd.create_qp(QpType::Rc, &cq).build()?;
@@ -180,7 +190,7 @@ fn main() -> Result<()> {
             }));
         }
         let joined: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
-        enough.store(true, Ordering::Relaxed);
+        drop(end);
         let versions = server.join().map_err(|_| "the server panicked")??;
         let (mut numbers, mut torn) = (BTreeSet::new(), 0);
         for client in joined {

@@ -55,14 +55,13 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(super) fn new(core: Core) -> io::Result<Self> {
+    pub(super) fn new(core: Core, notices: Option<Notices>) -> io::Result<Self> {
         let shared = Self {
             core: Mutex::new(core),
             origin: std::time::Instant::now(),
             poller: Poller::new()?,
             sockets: Mutex::new(Vec::new()),
-            // Without them the engine asks from time to time.
-            notices: Notices::new().ok(),
+            notices,
             waiting: AtomicU32::new(0),
             closing: AtomicBool::new(false),
         };
@@ -247,10 +246,6 @@ impl Shared {
             surroundings.look_if_due(self)?;
         }
         Ok(())
-    }
-
-    pub(super) fn notices(&self) -> Option<&Notices> {
-        self.notices.as_ref()
     }
 }
 

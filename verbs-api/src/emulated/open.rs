@@ -14,6 +14,7 @@ use super::config::{EmulatedConfig, OpenError};
 use super::core::Core;
 use super::engine::{self, Shared};
 use super::events::EventQueue;
+use super::notices::Notices;
 #[cfg(unix)]
 use super::published::Publication;
 use super::surroundings::{Surroundings, View, joined, open_links};
@@ -44,6 +45,9 @@ impl EmulatedContext {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(config: EmulatedConfig) -> Result<Self, OpenError> {
+        // First of all, so that no change after the list goes unnoticed. Without them the engine
+        // asks from time to time.
+        let notices = Notices::new().ok();
         let all = interfaces::all()
             .map_err(|error| OpenError::System("the interfaces cannot be listed", error))?;
         let config = config.resolved(&all)?;
@@ -68,7 +72,7 @@ impl EmulatedContext {
         let receive_buffer = links.iter().map(|(_, link)| granted(link)).min().unwrap_or(0);
         let (table, set) = joined(links);
         let link = tapped(&config, Box::new(set))?;
-        Self::start(config, &view, table, link, receive_buffer)
+        Self::start(config, &view, table, link, receive_buffer, notices)
     }
 
     /// Makes the device around a link and starts its engine.
@@ -78,6 +82,7 @@ impl EmulatedContext {
         table: GidTable,
         link: Box<dyn Link>,
         receive_buffer: usize,
+        notices: Option<Notices>,
     ) -> Result<Self, OpenError> {
         let system = |what| move |error| OpenError::System(what, error);
         let asynchronous = Arc::new(EventQueue::new().map_err(system("event descriptor"))?);
@@ -86,12 +91,15 @@ impl EmulatedContext {
         // How it is at the beginning is no event.
         while device.next_event().is_some() {}
         let info = Self::info_of(&config);
-        let core = Core::new(device, link, table, Arc::clone(&asynchronous));
-        let shared = Arc::new(Shared::new(core).map_err(system("waiting for packets"))?);
+        let complete = table.come(&view.addresses).is_empty();
         #[cfg(unix)]
-        let publication =
-            config.publish.then(|| Publication::start(&config, &shared).ok()).flatten();
-        let surroundings = Surroundings::new(config, shared.notices(), shared.now());
+        let about = config.publish.then(|| config.clone());
+        let surroundings = Surroundings::new(config, notices.is_some(), complete);
+        let core = Core::new(device, link, table, Arc::clone(&asynchronous));
+        let shared = Shared::new(core, notices).map_err(system("waiting for packets"))?;
+        let shared = Arc::new(shared);
+        #[cfg(unix)]
+        let publication = about.and_then(|about| Publication::start(&about, &shared).ok());
         let engine = engine::start(&shared, surroundings).map_err(system("engine thread"))?;
         Ok(Self {
             info,

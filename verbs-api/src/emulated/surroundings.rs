@@ -12,7 +12,6 @@ use softrnic_transport::{LinkSet, UdpLink};
 use super::addresses::{Address, GidTable, present};
 use super::config::EmulatedConfig;
 use super::engine::Shared;
-use super::notices::Notices;
 
 /// Changes come in crowds: how long to wait for the rest of one.
 const SETTLES_NS: u64 = 20_000_000;
@@ -77,9 +76,11 @@ pub(super) fn open_links(
 }
 
 impl Surroundings {
-    pub(super) fn new(config: EmulatedConfig, notices: Option<&Notices>, now: Instant) -> Self {
-        let told = notices.is_some();
-        Self { config, told, look_at: Some(now.plus_ns(AGAIN_NS)) }
+    /// `told`: the system has been saying what changes since before the device was made.
+    /// `complete`: the device has all it should have.
+    pub(super) fn new(config: EmulatedConfig, told: bool, complete: bool) -> Self {
+        let look_at = (!told || !complete).then_some(Instant::from_ns(AGAIN_NS));
+        Self { config, told, look_at }
     }
 
     /// The system says that something has changed.

@@ -109,7 +109,7 @@ impl World {
         let mut table = GidTable::default();
         addresses.iter().for_each(|address| table.insert(*address));
         let view = View { addresses, state: PortState::Active, mtu: Mtu::B1024 };
-        let device = EmulatedContext::start(config, &view, table, Box::new(link), 1 << 20);
+        let device = EmulatedContext::start(config, &view, table, Box::new(link), 1 << 20, None);
         let device = Arc::new(device.unwrap());
         Self { plan, batches, bell, context: Context::new(device.clone()), device }
     }

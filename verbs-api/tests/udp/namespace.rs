@@ -176,12 +176,7 @@ fn gids_follow_the_interface() {
                 qp.build().unwrap(),
                 builder(&far_end.pd, QpType::Rc, &far_end.cq).build().unwrap(),
             );
-            let options = softrnic_verbs::ConnectOptions {
-                timeout: 10,
-                retry_count: 3,
-                ..Default::default()
-            };
-            connect(&qp, &peer, &options);
+            connect(&qp, &peer, &Default::default());
             (qp, peer)
         };
         let (first, second) = (qp(0), qp(1));

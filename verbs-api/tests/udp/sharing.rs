@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use softrnic_verbs::{QpType, RecvWr, SendOp, WcOpcode, emulated};
 
-use crate::world::{End, PATIENCE, World, builder, connect, until};
+use crate::world::{End, World, builder, connect};
 
 #[test]
 fn two_threads_share_a_device_but_not_a_queue() {
@@ -135,8 +135,8 @@ fn a_device_closes_with_everything_under_way() {
         let watch = far.context.clone();
         drop(near);
         drop(far);
-        until("the far device is still there", || watch.port().is_ok());
-        assert!(watch.create_cq(1).unwrap().wait_one(Some(std::time::Duration::ZERO)).is_ok());
-        assert!(PATIENCE.is_some());
+        // The far device is still there, for one handle is.
+        watch.port().unwrap();
+        assert!(watch.create_cq(1).unwrap().poll_one().unwrap().is_none());
     }
 }

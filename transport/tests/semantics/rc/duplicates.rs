@@ -185,7 +185,7 @@ fn a_change_of_depth_forgets_nothing_that_may_be_asked_for_again() {
     bench.post(A, wr(1, b.add(64, 1)).at(0..8));
     bench.post(A, wr(2, b.add(64, 1)).at(8..16));
     bench.run_for(10_000);
-    bench.to_state(B, Sqd);
+    bench.enter(B, Sqd);
     for depth in [2, 16, 3] {
         bench
             .modify(B, QpAttributeMask::MAX_DEST_RD_ATOMIC, |attr| attr.max_dest_rd_atomic = depth)

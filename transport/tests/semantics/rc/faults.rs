@@ -264,10 +264,12 @@ fn check(case: &Case) {
     }
     let last = packets.len() as u64 - 1;
     let answers = bench.frames();
-    let nak = match case.status {
-        RemoteInvalidRequest => "InvalidRequest",
-        RemoteAccessError => "RemoteAccess",
-        _ => "RemoteOperational",
+    let nak = if case.status == RemoteInvalidRequest {
+        "InvalidRequest"
+    } else if case.status == RemoteAccessError {
+        "RemoteAccess"
+    } else {
+        "RemoteOperational"
     };
     assert_eq!(answers.last().unwrap(), &format!("B NAK {nak} {last}"), "{what}");
     assert_eq!(bench.states(), (Err, Err), "{what}");

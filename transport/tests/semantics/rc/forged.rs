@@ -71,10 +71,10 @@ fn a_queue_pair_that_sends_nothing_takes_no_responses() {
     for state in [QpState::Rtr, Err] {
         let setup = Setup::rc();
         let mut bench = setup.pair();
-        bench.to_state(A, QpState::Reset);
+        bench.enter(A, QpState::Reset);
         bench.advance(&setup, A, QpState::Rtr);
         if state == Err {
-            bench.to_state(A, Err);
+            bench.enter(A, Err);
         }
         responses(0).iter().for_each(|response| bench.inject(B, response));
         assert_eq!(bench.count(A, Counter::DropQpState), responses(0).len() as u64);
