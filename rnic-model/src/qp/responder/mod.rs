@@ -90,11 +90,10 @@ impl Responder {
         self.replays.resize(usize::from(depth));
     }
 
-    /// Drops everything but a NAK that is still to be sent. Returns the receive request that was
-    /// being filled.
+    /// Drops everything. Returns the receive request that was being filled.
     pub(crate) fn abandon(&mut self) -> Option<RecvSlot> {
         let spare = self.spare.take();
-        self.responses.keep_naks();
+        self.responses.clear();
         self.replays.clear();
         self.cnp_due = false;
         match core::mem::replace(&mut self.message, Message::Idle) {
@@ -197,7 +196,10 @@ fn fail(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
     {
         shared.raise(event);
     }
+    // What came before is still answered, and the refusal behind it.
+    let owed = core::mem::take(&mut qp.responder.responses);
     flush::to_error(qp, shared);
+    qp.responder.responses = owed;
 }
 
 fn on_unreliable<M: Memory + ?Sized>(
