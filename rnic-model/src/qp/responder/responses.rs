@@ -141,7 +141,9 @@ impl ResponseQueue {
         if !self.admits(true) {
             return false;
         }
-        self.push(response);
+        // It says less than an acknowledgement at the end, which must not be lost for it.
+        let behind = usize::from(self.ring.last().is_some_and(Response::is_plain));
+        self.ring.insert(self.ring.len() - behind, response);
         true
     }
 
