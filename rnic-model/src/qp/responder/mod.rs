@@ -21,7 +21,6 @@ use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome};
 use super::failure::Failure;
 use super::flush;
 use super::pair::Qp;
-pub(crate) use execute::MESSAGE_MAX;
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
 use responses::{Replays, Response, ResponseQueue};
