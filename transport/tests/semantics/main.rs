@@ -18,6 +18,7 @@ mod ecn;
 mod garbage;
 mod memory_changes;
 mod multicast;
+mod objects;
 mod profiles;
 mod rc;
 mod srq;
