@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use softrnic_transport::tap::FaultRules;
 
 use crate::commands::{bench, demo, devinfo, pingpong, stat};
 use crate::error::Failure;
@@ -43,6 +44,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(demo::DemoArgs),
+    /// The other process of the tour; started by `demo` only.
+    #[command(name = demo::PEER_COMMAND, hide = true)]
+    DemoPeer(demo::PeerArgs),
     Devinfo(devinfo::DevinfoArgs),
     Pingpong(pingpong::PingpongArgs),
     Bench(bench::BenchArgs),
@@ -114,6 +118,15 @@ pub(crate) enum Profile {
 impl Shared {
     /// What no single option can see of itself.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        if let Some(rules) = &self.faults {
+            FaultRules::parse(rules).map_err(|error| {
+                Failure::usage(format!("--faults: {error}"), "for example drop=1%,seed=7")
+            })?;
+        }
+        self.check_capture()
+    }
+
+    fn check_capture(&self) -> Result<(), Failure> {
         let Some(file) = &self.capture else { return Ok(()) };
         let name = file.display();
         if file.is_dir() {

@@ -34,13 +34,14 @@ impl Failure {
         Self { kind: Kind::Failed, what: what.into(), advice: Some(advice.into()) }
     }
 
-    /// `command` is understood and checked, but this build cannot carry it out.
-    pub(crate) fn not_yet(command: &str) -> Self {
-        Self {
-            kind: Kind::Failed,
-            what: format!("`softrnic {command}` is not yet implemented"),
-            advice: None,
-        }
+    /// The command ran and failed, and what to do about it follows from the text.
+    pub(crate) fn plain(what: impl Into<String>) -> Self {
+        Self { kind: Kind::Failed, what: what.into(), advice: None }
+    }
+
+    /// What was wrong, without the advice: for the peer, whose advice would be another.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
     }
 
     #[cfg(test)]
@@ -83,6 +84,24 @@ impl From<io::Error> for Failure {
             format!("standard output cannot be written: {error}"),
             "check the file or disk it is redirected to",
         )
+    }
+}
+
+impl From<softrnic_verbs::Error> for Failure {
+    fn from(error: softrnic_verbs::Error) -> Self {
+        Self::plain(format!("the verb {} was refused: {}", error.verb, error.source))
+    }
+}
+
+impl From<softrnic_verbs::PostError> for Failure {
+    fn from(error: softrnic_verbs::PostError) -> Self {
+        Self::plain(format!("a work request was refused: {}", error.error))
+    }
+}
+
+impl From<softrnic_verbs::buffer::AccessError> for Failure {
+    fn from(error: softrnic_verbs::buffer::AccessError) -> Self {
+        Self::plain(format!("a buffer cannot be used so: {error}"))
     }
 }
 

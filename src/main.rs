@@ -4,16 +4,17 @@
 //! Read [`cli`] for what can be asked, `commands/` for what each command does.
 #![deny(unsafe_code)]
 
+mod child;
 mod cli;
 mod commands;
+mod device;
 mod error;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the commands that need a device are the ones that need a peer")
-)]
 mod exchange;
 mod output;
+mod pattern;
+mod peer;
 mod units;
+mod words;
 
 use std::process::ExitCode;
 

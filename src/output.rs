@@ -197,7 +197,8 @@ impl fmt::Display for Report {
             writeln!(f, "{title:width$}  {value}")?;
         }
         let mut blank = !self.facts.is_empty();
-        for grid in &self.tables {
+        // A table without rows is nothing to look at.
+        for grid in self.tables.iter().filter(|grid| !grid.rows.is_empty()) {
             if std::mem::replace(&mut blank, true) {
                 writeln!(f)?;
             }

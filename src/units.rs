@@ -2,6 +2,7 @@
 //!
 //! Each parser gives an error that completes the sentence "invalid value 'X': ...".
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -93,6 +94,15 @@ pub(crate) enum Address {
     Ip(IpAddr),
     /// By name of the interface.
     Interface(String),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(ip) => ip.fmt(f),
+            Self::Interface(name) => f.write_str(name),
+        }
+    }
 }
 
 /// An [`Address`].

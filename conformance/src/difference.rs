@@ -1,14 +1,10 @@
-//! Where another answer than the recorded one is right, and the judgement.
-//!
-//! A difference is declared with its reason, and it is *demanded*: an answer that agrees with the
-//! recording where a difference is declared is as wrong as one that differs where none is.
+//! Where another answer than the recorded one is right.
 
-use std::fmt;
+use softrnic_model::verbs::{WcOpcode, WcStatus};
+use softrnic_model::wire::NakCode;
 
-use softrnic_model::verbs::{QpState, QpType, WcOpcode, WcStatus};
-
-use crate::recorded::{Answer, Line, Recording};
-use crate::scenario::{Observation, Outcome, Side};
+use crate::recorded::{Answer, Line};
+use crate::scenario::Side;
 
 /// A habit of the recorded device that is not to be imitated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +40,27 @@ impl Oddity {
         Self::ReadWithoutDepth,
     ];
 
+    /// What the recorded device does.
+    #[must_use]
+    pub const fn habit(self) -> &'static str {
+        match self {
+            Self::GrhOnConnected => "receives of RC and UC claim to have a GRH in front",
+            Self::ImmOnSend => "completions of sends with an immediate claim to have received one",
+            Self::UndefinedFields => {
+                "fields of failed completions that mean nothing are zero, the opcode too"
+            }
+            Self::BadLkey => "a wrong local key is reported as a failure of the queue pair",
+            Self::ReceiveTooSmall => {
+                "a message longer than the receive is reported as a failure of both devices"
+            }
+            Self::DatagramTooLong => "a datagram longer than the receive fails the receive",
+            Self::UnalignedAtomic => {
+                "an atomic to an address that is no multiple of 8 is refused by the user library"
+            }
+            Self::ReadWithoutDepth => "a READ on a queue pair without read depth never completes",
+        }
+    }
+
     /// What is right, and which rule says so.
     #[must_use]
     pub const fn rule(self) -> &'static str {
@@ -62,7 +79,7 @@ impl Oddity {
             Self::BadLkey => "a wrong local key is a local protection error (IBA volume 1, 11.6.2)",
             Self::ReceiveTooSmall => {
                 "a message too long for the receive is a local length error there and an invalid \
-                 request to the peer (IBA volume 1, 11.6.2 and 9.7.5.2.8)"
+                 request to the peer (IBA volume 1, 11.6.2)"
             }
             Self::DatagramTooLong => {
                 "a datagram that does not fit is dropped, or completes the receive in error, and \
@@ -70,7 +87,7 @@ impl Oddity {
             }
             Self::UnalignedAtomic => {
                 "the responder refuses an atomic to an address that is no multiple of 8 as an \
-                 invalid request (IBA volume 1, 9.7.4.1.7)"
+                 invalid request (IBA volume 1, 11.6.2)"
             }
             Self::ReadWithoutDepth => {
                 "every work request completes: a queue pair that may not READ reports the READ \
@@ -215,6 +232,40 @@ pub const BY_THE_RULES: &[Difference] = &[
     },
 ];
 
+/// What is right on the wire in place of what was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// The NAK has this code.
+    Nak(NakCode),
+    /// A request of one packet is sent, and refused with this code, where none was sent at all.
+    Refused(NakCode),
+}
+
+/// A declared difference on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct WireDifference {
+    /// In which scenarios.
+    pub scenarios: &'static [&'static str],
+    /// What is right.
+    pub right: Exchange,
+    /// Why.
+    pub why: Oddity,
+}
+
+/// Of a device that does what the rules say.
+pub const BY_THE_RULES_ON_THE_WIRE: &[WireDifference] = &[
+    WireDifference {
+        scenarios: &["E_recv_too_small", "E_recv_too_small_multi"],
+        right: Exchange::Nak(NakCode::InvalidRequest),
+        why: Oddity::ReceiveTooSmall,
+    },
+    WireDifference {
+        scenarios: &["E_unaligned_atomic"],
+        right: Exchange::Refused(NakCode::InvalidRequest),
+        why: Oddity::UnalignedAtomic,
+    },
+];
+
 const WITH_IMM: u32 = 1 << 1;
 
 const fn status(status: WcStatus) -> Right {
@@ -238,74 +289,9 @@ const fn failed_send(status: WcStatus, opcode: WcOpcode) -> Right {
     })
 }
 
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem(pub String);
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What a judgement finds.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// Differences that were declared and are there.
-    pub differences: Vec<Oddity>,
-    /// Everything else that is not as recorded, or not as it must be.
-    pub problems: Vec<Problem>,
-}
-
-/// Holds what was observed against what was recorded, but for the declared differences, and against
-/// the rules about memory and states.
-#[must_use]
-pub fn judge(
-    observation: &Observation,
-    qp_type: QpType,
-    recording: &Recording,
-    declared: &[Difference],
-) -> Verdict {
-    let name = observation.scenario.name;
-    let mut verdict = Verdict::default();
-    for side in Side::ALL {
-        let Some(recorded) = recording.answer(name, side) else {
-            verdict.problems.push(Problem(format!("{name} was not recorded")));
-            continue;
-        };
-        let mut right = recorded.clone();
-        for difference in declared {
-            if difference.side != side || !difference.scenarios.contains(&name) {
-                continue;
-            }
-            let before = right.clone();
-            difference.right.apply(&mut right);
-            if right == before {
-                let why = difference.why;
-                let text = format!("{side}: the recording does not have the oddity {why:?}");
-                verdict.problems.push(Problem(text));
-            }
-            verdict.differences.push(difference.why);
-        }
-        let found = Answer::from(&observation.outcomes[side as usize]);
-        if found != right {
-            let text = format!("{side}: {found:?}\n  right is {right:?}\n  recorded {recorded:?}");
-            verdict.problems.push(Problem(text));
-        }
-        let expected = state_after(side, &observation.outcomes[0], qp_type);
-        let state = observation.states[side as usize];
-        if state != expected {
-            let text = format!("the {side} is in state {state:?}, not {expected:?}");
-            verdict.problems.push(Problem(text));
-        }
-    }
-    let wrong_bytes = observation.wrong_bytes.iter();
-    verdict.problems.extend(wrong_bytes.map(|byte| Problem(byte.to_string())));
-    verdict
-}
-
 impl Right {
-    fn apply(self, answer: &mut Answer) {
+    /// Puts what is right in place of what was recorded.
+    pub(crate) fn apply(self, answer: &mut Answer) {
         match (self, answer) {
             (Self::Field(field, value), Answer::Completed(lines)) => {
                 if let [line] = lines.as_mut_slice() {
@@ -320,27 +306,5 @@ impl Right {
             (Self::Completion(line), answer) => *answer = Answer::Completed(vec![line]),
             (Self::Silence, answer) => *answer = Answer::Completed(Vec::new()),
         }
-    }
-}
-
-/// The state that a queue pair must be in, told from how the work request ended: a failed one of RC
-/// is fatal to the requester, and to a responder that refused it for good (IBA volume 1, 9.9.3,
-/// 10.3.1).
-fn state_after(side: Side, requester: &Outcome, qp_type: QpType) -> QpState {
-    let status = match requester {
-        Outcome::Completed(wcs) => wcs.last().map_or(WcStatus::Success, |wc| wc.status),
-        Outcome::Refused(_) => WcStatus::Success,
-    };
-    let refused = matches!(
-        status,
-        WcStatus::RemoteInvalidRequest
-            | WcStatus::RemoteAccessError
-            | WcStatus::RemoteOperationError
-    );
-    match side {
-        Side::Requester if status != WcStatus::Success && qp_type == QpType::Rc => QpState::Err,
-        Side::Requester if status != WcStatus::Success => QpState::Sqe,
-        Side::Responder if refused => QpState::Err,
-        Side::Requester | Side::Responder => QpState::Rts,
     }
 }

@@ -61,7 +61,7 @@ counters! {
     SendError = "send_err",
     /// Times that the port went down
     LinkDowned = "link_downed",
-    /// Send work requests that sent a SEND
+    /// SENDs that have completed, well or not, but for flushed ones
     RdmaSends = "rdma_sends",
     /// Messages received into a posted receive
     RdmaReceives = "rdma_recvs",

@@ -33,7 +33,6 @@ pub(crate) struct Table<I, T> {
     slots: Vec<Slot<T>>,
     free: alloc::collections::VecDeque<u16>,
     limit: u32,
-    len: u32,
     id: core::marker::PhantomData<I>,
 }
 
@@ -44,7 +43,6 @@ impl<I: TableId, T> Table<I, T> {
             slots: Vec::new(),
             free: alloc::collections::VecDeque::new(),
             limit: limit.min(1 << 16),
-            len: 0,
             id: core::marker::PhantomData,
         }
     }
@@ -60,7 +58,6 @@ impl<I: TableId, T> Table<I, T> {
         };
         let slot = self.slots.get_mut(usize::from(index))?;
         slot.object = Some(object);
-        self.len += 1;
         Some(I::from_raw(u32::from(slot.generation) << 16 | u32::from(index)))
     }
 
@@ -72,7 +69,6 @@ impl<I: TableId, T> Table<I, T> {
         let object = slot.object.take()?;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push_back((id.raw() & 0xffff) as u16);
-        self.len -= 1;
         Some(object)
     }
 
@@ -93,10 +89,6 @@ impl<I: TableId, T> Table<I, T> {
         }
         slot.object.as_mut()
     }
-
-    pub(crate) fn len(&self) -> u32 {
-        self.len
-    }
 }
 
 #[cfg(test)]
@@ -115,6 +107,5 @@ mod tests {
         let c = table.insert(3).unwrap();
         assert_ne!(a, c);
         assert_eq!((table.get(a), table.get(b), table.get(c)), (None, Some(&2), Some(&3)));
-        assert_eq!(table.len(), 2);
     }
 }

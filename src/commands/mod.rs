@@ -14,11 +14,12 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     let Cli { shared, command } = cli;
     shared.check()?;
     match command {
-        Command::Demo(args) => demo::run(&args),
-        Command::Devinfo(args) => devinfo::run(&args),
-        Command::Pingpong(args) => pingpong::run(&args),
+        Command::Demo(args) => demo::run(&args, &shared),
+        Command::DemoPeer(args) => demo::run_peer(&args, &shared),
+        Command::Devinfo(args) => devinfo::run(&args, &shared),
+        Command::Pingpong(args) => pingpong::run(&args, &shared),
         Command::Bench(args) => bench::run(&args, &shared),
-        Command::Stat(args) => stat::run(&args),
+        Command::Stat(args) => stat::run(&args, &shared),
         #[cfg(target_os = "linux")]
         Command::LimitsPeer(args) => bench::limits::run_peer(&args),
     }

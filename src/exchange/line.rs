@@ -11,6 +11,9 @@ use super::message::{self, Body, Line, VERSION, excerpt};
 /// The longest line in bytes, its end included. An introduction of 256 queue pairs has about half.
 pub(super) const LINE_MAX: usize = 64 << 10;
 
+/// What a peer that says nothing keeps us waiting for.
+const WAITED_FOR: &str = "a line of the exchange";
+
 /// A connection that carries lines.
 #[derive(Debug)]
 pub(super) struct Lines {
@@ -27,6 +30,11 @@ impl Lines {
 
     pub(super) const fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Our own end of it.
+    pub(super) fn local(&self) -> std::io::Result<SocketAddr> {
+        self.stream.local_addr()
     }
 
     /// Sends one line.
@@ -49,27 +57,51 @@ impl Lines {
         let deadline = Instant::now() + within;
         let mut seen = 0;
         loop {
-            // What was searched before holds no end.
-            let end = self.pending.iter().skip(seen).position(|&byte| byte == b'\n');
-            if let Some(end) = end.map(|end| end + seen) {
-                if end >= LINE_MAX {
-                    return Err(self.too_long());
-                }
-                let rest = self.pending.split_off(end + 1);
-                let line = std::mem::replace(&mut self.pending, rest);
-                return message::parse(line.trim_ascii_end(), self.peer);
-            }
-            if self.pending.len() >= LINE_MAX {
-                return Err(self.too_long());
+            if let Some(body) = self.complete_line(seen)? {
+                return Ok(body);
             }
             seen = self.pending.len();
             self.read_some(deadline)?;
         }
     }
 
+    /// Takes a line if one has arrived. Does not wait.
+    pub(super) fn arrived(&mut self) -> Result<Option<Body>, ExchangeError> {
+        let mut chunk = [0; 4096];
+        loop {
+            if let Some(body) = self.complete_line(0)? {
+                return Ok(Some(body));
+            }
+            let read = self.stream.set_nonblocking(true).and_then(|()| {
+                let read = self.stream.read(&mut chunk);
+                self.stream.set_nonblocking(false).and(read)
+            });
+            match read {
+                Ok(0) => return Err(self.closed()),
+                Ok(count) => self.pending.extend(chunk.iter().take(count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.broken(error, WAITED_FOR)),
+            }
+        }
+    }
+
+    /// Takes the first line off what is pending, of which the first `seen` bytes hold no end.
+    fn complete_line(&mut self, seen: usize) -> Result<Option<Body>, ExchangeError> {
+        let end = self.pending.iter().skip(seen).position(|&byte| byte == b'\n');
+        match end.map(|end| end + seen) {
+            Some(end) if end < LINE_MAX => {
+                let rest = self.pending.split_off(end + 1);
+                let line = std::mem::replace(&mut self.pending, rest);
+                message::parse(line.trim_ascii_end(), self.peer).map(Some)
+            }
+            None if self.pending.len() < LINE_MAX => Ok(None),
+            Some(_) | None => Err(self.too_long()),
+        }
+    }
+
     /// Appends what arrives next.
     fn read_some(&mut self, deadline: Instant) -> Result<(), ExchangeError> {
-        const WAITED_FOR: &str = "a line of the exchange";
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ExchangeError::TimedOut { peer: self.peer, waited_for: WAITED_FOR });

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
-use softrnic_model::verbs::{Gid, Key, Psn, QpNum};
+use softrnic_model::verbs::{Gid, Key, Mtu, Psn, QpNum};
+use softrnic_verbs::{Endpoint, Mr, Qp, RemoteAddress};
 
 use super::ExchangeError;
 
@@ -34,6 +35,11 @@ pub(super) enum Body {
     Reached {
         /// Its name.
         point: String,
+    },
+    /// Something that only the two ends of one command understand.
+    Told {
+        /// It.
+        told: serde_json::Value,
     },
     /// I cannot go on.
     Failed {
@@ -157,6 +163,22 @@ pub(crate) struct QueuePairInfo {
     pub(crate) gid: Gid,
     /// The Q_Key that datagrams to it must carry (UD).
     pub(crate) qkey: Option<u32>,
+    /// READs and atomics that it answers at the same time.
+    pub(crate) read_depth: u8,
+}
+
+impl QueuePairInfo {
+    /// What a peer needs to know of `qp`.
+    pub(crate) fn of(qp: &Qp, qkey: Option<u32>) -> softrnic_verbs::Result<Self> {
+        let Endpoint { gid, qp_num, psn, responder_depth, .. } = qp.endpoint()?;
+        Ok(Self { qpn: qp_num, psn, gid, qkey, read_depth: responder_depth })
+    }
+
+    /// The same in the words of the verbs, for a path of this MTU.
+    pub(crate) const fn endpoint(&self, mtu: Mtu) -> Endpoint {
+        let Self { qpn, psn, gid, read_depth, .. } = *self;
+        Endpoint { gid, qp_num: qpn, psn, mtu, responder_depth: read_depth }
+    }
 }
 
 /// A region that the other end may access.
@@ -171,6 +193,19 @@ pub(crate) struct RegionInfo {
     pub(crate) rkey: Key,
 }
 
+impl RegionInfo {
+    /// What a peer needs to know of `region`.
+    pub(crate) fn of(region: &Mr) -> Self {
+        let RemoteAddress { addr, rkey } = region.remote(0);
+        Self { addr, length: region.buffer().len() as u64, rkey }
+    }
+
+    /// The place `offset` bytes into it.
+    pub(crate) const fn at(&self, offset: u64) -> RemoteAddress {
+        RemoteAddress { addr: self.addr, rkey: self.rkey }.plus(offset)
+    }
+}
+
 /// [`QueuePairInfo`] as on the line: plain numbers, the GID as an IP address.
 #[derive(Serialize, Deserialize)]
 struct RawQueuePair {
@@ -179,6 +214,8 @@ struct RawQueuePair {
     gid: IpAddr,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     qkey: Option<u32>,
+    #[serde(default)]
+    read_depth: u8,
 }
 
 impl TryFrom<RawQueuePair> for QueuePairInfo {
@@ -189,14 +226,15 @@ impl TryFrom<RawQueuePair> for QueuePairInfo {
         if (qpn.get(), psn.get()) != (raw.qpn, raw.psn) {
             return Err(format!("qpn {} or psn {} has more than 24 bits", raw.qpn, raw.psn));
         }
-        Ok(Self { qpn, psn, gid: raw.gid.into(), qkey: raw.qkey })
+        let RawQueuePair { gid, qkey, read_depth, .. } = raw;
+        Ok(Self { qpn, psn, gid: gid.into(), qkey, read_depth })
     }
 }
 
 impl From<QueuePairInfo> for RawQueuePair {
     fn from(info: QueuePairInfo) -> Self {
-        let QueuePairInfo { qpn, psn, gid, qkey } = info;
-        Self { qpn: qpn.get(), psn: psn.get(), gid: gid.into(), qkey }
+        let QueuePairInfo { qpn, psn, gid, qkey, read_depth } = info;
+        Self { qpn: qpn.get(), psn: psn.get(), gid: gid.into(), qkey, read_depth }
     }
 }
 

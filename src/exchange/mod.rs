@@ -10,11 +10,14 @@ mod line;
 mod message;
 
 pub(crate) use error::ExchangeError;
-pub(crate) use message::{Hello, Settings};
+pub(crate) use message::{Hello, Purpose, QueuePairInfo, RegionInfo, Settings};
 
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use line::Lines;
 use message::Body;
@@ -25,6 +28,9 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// How often a listener that must not wait for ever looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What a [`Hello`] is called in messages.
+const INTRODUCTION: &str = "its introduction";
 
 type Result<T> = std::result::Result<T, ExchangeError>;
 
@@ -47,6 +53,14 @@ impl Listener {
         });
         let failed = |source| ExchangeError::Listen { port, source };
         let socket = socket.map_err(failed)?;
+        let port = socket.local_addr().map_err(failed)?.port();
+        Ok(Self { socket, port })
+    }
+
+    /// Listens on any free port of the loopback address: for a process that this one starts.
+    pub(crate) fn bind_local() -> Result<Self> {
+        let failed = |source| ExchangeError::Listen { port: 0, source };
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         let port = socket.local_addr().map_err(failed)?.port();
         Ok(Self { socket, port })
     }
@@ -90,6 +104,8 @@ enum Role {
 pub(crate) struct Exchange {
     lines: Lines,
     role: Role,
+    /// Heard while nobody had asked for it.
+    early: Option<Body>,
 }
 
 impl Exchange {
@@ -113,7 +129,7 @@ impl Exchange {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let prepared = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
         prepared.map_err(|source| ExchangeError::Connection { peer, source })?;
-        Ok(Self { lines: Lines::new(stream, peer), role })
+        Ok(Self { lines: Lines::new(stream, peer), role, early: None })
     }
 
     /// The address of the other end.
@@ -130,8 +146,9 @@ impl Exchange {
         }
         let theirs = match self.hear(ANSWER_WITHIN)? {
             Body::Hello(theirs) => theirs,
-            Body::Reached { point } => return Err(self.out_of_step("its introduction", &point)),
-            Body::Failed { why } => return Err(self.peer_failed(why)),
+            other @ (Body::Reached { .. } | Body::Told { .. } | Body::Failed { .. }) => {
+                return Err(self.out_of_step(INTRODUCTION, &other));
+            }
         };
         if self.role == Role::Server {
             speak(&mut self.lines)?;
@@ -145,10 +162,49 @@ impl Exchange {
         self.lines.send(&Body::Reached { point: point.into() }, ANSWER_WITHIN)?;
         match self.hear(within)? {
             Body::Reached { point: theirs } if theirs == point => Ok(()),
-            Body::Reached { point: theirs } => Err(self.out_of_step(point, &theirs)),
-            Body::Hello(_) => Err(self.out_of_step(point, "its introduction")),
-            Body::Failed { why } => Err(self.peer_failed(why)),
+            other @ (Body::Hello(_)
+            | Body::Reached { .. }
+            | Body::Told { .. }
+            | Body::Failed { .. }) => Err(self.out_of_step(point, &other)),
         }
+    }
+
+    /// Tells the peer something that only the two ends of one command understand.
+    pub(crate) fn tell(&mut self, what: &impl Serialize) -> Result<()> {
+        let peer = self.peer();
+        let told = serde_json::to_value(what)
+            .map_err(|error| ExchangeError::Connection { peer, source: error.into() })?;
+        self.lines.send(&Body::Told { told }, ANSWER_WITHIN)
+    }
+
+    /// Waits for what the peer tells, at most `within`.
+    pub(crate) fn hear_told<T: DeserializeOwned>(&mut self, within: Duration) -> Result<T> {
+        match self.hear(within)? {
+            Body::Told { told } => serde_json::from_value(told).map_err(|error| {
+                ExchangeError::Malformed { peer: self.peer(), why: error.to_string() }
+            }),
+            other @ (Body::Hello(_) | Body::Reached { .. } | Body::Failed { .. }) => {
+                Err(self.out_of_step("something of its own", &other))
+            }
+        }
+    }
+
+    /// Whether the peer has said something that is to be heard next. Does not wait; a peer that
+    /// has given up or gone is an error.
+    pub(crate) fn has_spoken(&mut self) -> Result<bool> {
+        if self.early.is_none() {
+            self.early = self.lines.arrived()?;
+        }
+        match self.early.take_if(|body| matches!(body, Body::Failed { .. })) {
+            Some(Body::Failed { why }) => Err(self.peer_failed(why)),
+            _ => Ok(self.early.is_some()),
+        }
+    }
+
+    /// The address of this host by which the two ends reach each other.
+    pub(crate) fn local_ip(&self) -> Result<IpAddr> {
+        let failed = |source| ExchangeError::Connection { peer: self.peer(), source };
+        Ok(self.lines.local().map_err(failed)?.ip().to_canonical())
     }
 
     /// Tells the peer, if it still listens, that this end cannot go on.
@@ -157,20 +213,32 @@ impl Exchange {
         _ = self.lines.send(&Body::Failed { why: why.into() }, ANSWER_WITHIN);
     }
 
-    /// Receives a line, and tells the peer when it said something that cannot be understood.
+    /// Receives a line, and tells the peer when it said something that cannot be understood. A peer
+    /// that gives up is an error.
     fn hear(&mut self, within: Duration) -> Result<Body> {
-        let heard = self.lines.receive(within);
+        let heard = match self.early.take() {
+            Some(early) => Ok(early),
+            None => self.lines.receive(within),
+        };
         if let Err(error) = &heard
             && error.is_about_what_was_said()
         {
             self.give_up(&error.to_string());
         }
-        heard
+        match heard? {
+            Body::Failed { why } => Err(self.peer_failed(why)),
+            body @ (Body::Hello(_) | Body::Reached { .. } | Body::Told { .. }) => Ok(body),
+        }
     }
 
-    fn out_of_step(&self, expected: &str, heard: &str) -> ExchangeError {
-        let (expected, heard) = (expected.into(), heard.into());
-        ExchangeError::OutOfStep { peer: self.peer(), expected, heard }
+    fn out_of_step(&self, expected: &str, heard: &Body) -> ExchangeError {
+        let heard = match heard {
+            Body::Hello(_) => INTRODUCTION.into(),
+            Body::Reached { point } => point.clone(),
+            Body::Told { .. } => "something of its own".into(),
+            Body::Failed { why } => why.clone(),
+        };
+        ExchangeError::OutOfStep { peer: self.peer(), expected: expected.into(), heard }
     }
 
     const fn peer_failed(&self, why: String) -> ExchangeError {

@@ -15,7 +15,13 @@ const SOON: Duration = Duration::from_secs(5);
 
 fn queue_pair(n: u32) -> QueuePairInfo {
     let gid = Gid::from_v4([10, 0, 0, 1]);
-    QueuePairInfo { qpn: QpNum::new(n), psn: Psn::new(0xff_fff0 + n), gid, qkey: Some(7) }
+    QueuePairInfo {
+        qpn: QpNum::new(n),
+        psn: Psn::new(0xff_fff0 + n),
+        gid,
+        qkey: Some(7),
+        read_depth: 16,
+    }
 }
 
 fn hello(size: u64) -> Hello {
@@ -103,6 +109,50 @@ fn the_longest_introduction_fits_a_line() {
         move |mut exchange| exchange.introduce(&client_most).unwrap(),
     );
     assert_eq!(seen, 256);
+}
+
+#[test]
+fn what_is_told_arrives_as_it_was_and_can_be_looked_for() {
+    let (heard, client) = both(
+        |mut exchange| {
+            let mut looks = 0_u64;
+            while !exchange.has_spoken().unwrap() {
+                looks += 1;
+                thread::sleep(LOOK_AGAIN);
+            }
+            let first: Vec<u64> = exchange.hear_told(SOON).unwrap();
+            let wrong = exchange.hear_told::<String>(SOON).unwrap_err().to_string();
+            exchange.give_up("enough");
+            (first, wrong, looks)
+        },
+        |mut exchange| {
+            thread::sleep(LOOK_AGAIN * 4);
+            exchange.tell(&[1_u64, u64::MAX]).unwrap();
+            exchange.tell(&5).unwrap();
+            loop {
+                match exchange.has_spoken() {
+                    Ok(spoken) => assert!(!spoken),
+                    Err(error) => break error.to_string(),
+                }
+            }
+        },
+    );
+    assert_eq!(heard.0, [1, u64::MAX]);
+    assert!(heard.1.contains("does not hold what it must"), "{}", heard.1);
+    assert!(heard.2 > 0 && client.contains("gave up: enough"), "{client}");
+}
+
+#[test]
+fn a_peer_that_is_gone_is_noticed_without_waiting() {
+    let (error, ()) = both(
+        |mut exchange| loop {
+            if let Err(error) = exchange.has_spoken() {
+                break error.to_string();
+            }
+        },
+        drop,
+    );
+    assert!(error.contains("closed the connection"), "{error}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 use std::io;
 
-use softrnic_model::{Device, Instant, Memory};
+use softrnic_model::verbs::QpNum;
+use softrnic_model::{Device, FrameOut, Instant, Memory};
 
 use crate::{Link, Outgoing};
 
@@ -18,14 +19,27 @@ pub fn pump<M: Memory + ?Sized>(
     memory: &M,
     now: Instant,
 ) -> io::Result<usize> {
-    let mut moved = link.receive(now, &mut |route, packet| {
+    let received = receive(device, link, memory, now)?;
+    Ok(received + send(device, link, memory, now)?)
+}
+
+/// Takes in what has arrived, one batch, and lets time pass. Returns how many packets came in.
+///
+/// # Errors
+/// The link failed for good.
+pub fn receive<M: Memory + ?Sized>(
+    device: &mut Device,
+    link: &mut (dyn Link + '_),
+    memory: &M,
+    now: Instant,
+) -> io::Result<usize> {
+    let received = link.receive(now, &mut |route, packet| {
         device.on_frame(now, memory, route, packet);
     })?;
     if device.next_deadline().is_some_and(|deadline| deadline <= now) {
         device.on_time(now);
     }
-    moved += send(device, link, memory, now)?;
-    Ok(moved)
+    Ok(received)
 }
 
 /// Sends what is due. Returns how many packets went out.
@@ -38,14 +52,41 @@ pub fn send<M: Memory + ?Sized>(
     memory: &M,
     now: Instant,
 ) -> io::Result<usize> {
+    let sent = transmit(device, link, memory, now, Device::next_frame)?;
+    link.flush(now)?;
+    Ok(sent)
+}
+
+/// Sends what is due, the requests of one queue pair first: right after a post they are what the
+/// peer waits for, and answers that are owed leave in the same burst behind them.
+///
+/// # Errors
+/// The link failed for good.
+pub fn send_first<M: Memory + ?Sized>(
+    device: &mut Device,
+    link: &mut (dyn Link + '_),
+    memory: &M,
+    now: Instant,
+    qp: QpNum,
+) -> io::Result<usize> {
+    let first = transmit(device, link, memory, now, |device| device.next_request(qp))?;
+    Ok(first + send(device, link, memory, now)?)
+}
+
+fn transmit<M: Memory + ?Sized>(
+    device: &mut Device,
+    link: &mut (dyn Link + '_),
+    memory: &M,
+    now: Instant,
+    mut next: impl FnMut(&mut Device) -> Option<FrameOut>,
+) -> io::Result<usize> {
     let mut sent = 0;
     while link.ready() {
-        let Some(frame) = device.next_frame() else { break };
+        let Some(frame) = next(device) else { break };
         let outgoing = Outgoing { route: frame.route, len: frame.len(), damage: None };
         link.transmit(now, outgoing, &mut |out| device.fill(now, memory, &frame, out))?;
         sent += 1;
     }
-    link.flush(now)?;
     Ok(sent)
 }
 

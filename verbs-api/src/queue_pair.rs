@@ -195,6 +195,8 @@ pub struct ConnectOptions {
     pub traffic_class: u8,
     /// IPv6 flow label.
     pub flow_label: u32,
+    /// Service level; kept and reported, without effect on RoCE.
+    pub service_level: u8,
 }
 
 impl Default for ConnectOptions {
@@ -209,6 +211,7 @@ impl Default for ConnectOptions {
             hop_limit: 64,
             traffic_class: 0,
             flow_label: 0,
+            service_level: 0,
         }
     }
 }
@@ -345,7 +348,7 @@ impl Qp {
                 hop_limit: options.hop_limit,
                 traffic_class: options.traffic_class,
                 flow_label: options.flow_label,
-                service_level: 0,
+                service_level: options.service_level,
             },
             path_mtu: options.mtu.unwrap_or_else(|| own.mtu.min(peer.mtu)),
             dest_qp: peer.qp_num,

@@ -1,8 +1,8 @@
 //! How two queue pairs are connected: the parameters, and the steps that they make.
 
 use softrnic_model::verbs::{
-    Access, AddressVector, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpNum,
-    QpState, QpType,
+    Access, AddressVector, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpNum, QpState,
+    QpType,
 };
 
 /// Parameters of a connection. Both ends have the same but for the first sequence number.
@@ -56,15 +56,15 @@ impl Connection {
     /// The same as UD.
     pub const UD: Self = Self { qp_type: QpType::Ud, ..Self::RC };
 
-    /// The steps that bring end `end` to RTS, towards queue pair `peer` at `dgid`.
+    /// The steps that bring end `end` to RTS, towards queue pair `peer` at the end of `path`.
     #[must_use]
-    pub fn steps(&self, end: usize, dgid: Gid, peer: QpNum) -> [Step; 3] {
+    pub fn steps(&self, end: usize, path: AddressVector, peer: QpNum) -> [Step; 3] {
         use QpAttributeMask as M;
         let [own_psn, peer_psn] = if end == 0 { self.psn } else { [self.psn[1], self.psn[0]] };
         let attributes = QpAttributes {
             qkey: self.qkey,
             access: self.access,
-            path: AddressVector { dgid, ..AddressVector::default() },
+            path,
             path_mtu: self.path_mtu,
             dest_qp: peer,
             rq_psn: peer_psn,
@@ -77,14 +77,14 @@ impl Connection {
             rnr_retry: self.rnr_retry,
             ..QpAttributes::default()
         };
-        let path = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
+        let way = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
         let [init, rtr, rts] = match self.qp_type {
             QpType::Rc => [
                 M::ACCESS_FLAGS,
-                path | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER,
+                way | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER,
                 M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC,
             ],
-            QpType::Uc => [M::ACCESS_FLAGS, path, M::empty()],
+            QpType::Uc => [M::ACCESS_FLAGS, way, M::empty()],
             QpType::Ud => [M::QKEY, M::empty(), M::empty()],
         };
         let step = |state, mask| Step {

@@ -1,7 +1,10 @@
 //! What a case needs of devices: two ends that can be connected, and a little of the verbs.
 
 mod connection;
+mod family;
+mod loopback;
 mod simulated;
+mod verbs;
 
 use std::time::Duration;
 
@@ -10,13 +13,19 @@ use softrnic_model::verbs::{
 };
 
 pub use connection::{ALL_RIGHTS, CAPABILITIES, Connection, Step};
-pub use simulated::{Family, SimulatedLab, Tapped};
+pub use family::Family;
+pub use loopback::Loopback;
+pub use simulated::{Pace, SimulatedLab, Tapped};
+pub use verbs::VerbsLab;
 
 /// Two devices that can reach each other, and programs that use them.
 ///
 /// Cases call it from one thread and wait for nothing but what [`Lab::poll`] and [`Lab::pause`] wait
 /// for, so a lab may live in virtual or in real time.
 pub trait Lab {
+    /// How long cases wait here.
+    fn waits(&self) -> Waits;
+
     /// Makes a domain, a completion queue, a buffer and a queue pair at each device and connects
     /// the two queue pairs.
     ///
@@ -62,6 +71,21 @@ pub trait Lab {
 
     /// Writes into the buffer, as the program would; it must fit. Nothing is under way then.
     fn write(&mut self, at: &Endpoint, offset: usize, bytes: &[u8]);
+}
+
+/// How long cases wait, in the time of the lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// At most, for what is to come. Retries of the cases take up to 2.2 s.
+    pub patience: Duration,
+    /// For what is not to come.
+    pub quiet: Duration,
+}
+
+impl Waits {
+    /// For devices that share a machine with others: patient enough for a busy one.
+    pub const REAL: Self =
+        Self { patience: Duration::from_secs(20), quiet: Duration::from_millis(5) };
 }
 
 /// One end of a connection.

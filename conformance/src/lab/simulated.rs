@@ -7,43 +7,21 @@ use std::time::Duration;
 use softrnic_model::profile::Profile;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    AddressVector, Event, Gid, Key, QpInit, QpNum, QpState, QpType, RecvWr, SendWr, VerbError, Wc,
-    WcFlags, WcOpcode, WcStatus,
+    AddressVector, Event, Gid, QpInit, QpState, QpType, RecvWr, SendWr, VerbError, Wc,
 };
 use softrnic_model::wire::Route;
 use softrnic_model::{Device, DeviceConfig, Instant, Memory, MemoryId};
-use softrnic_transport::sim::{Fabric, FabricConfig, Fate, HostId};
+use softrnic_transport::sim::{Fabric, FabricConfig, Fate, HostId, Weather};
 
-use super::{ALL_RIGHTS, Buffer, CAPABILITIES, Connection, Endpoint, Lab};
-
-/// Which version of IP carries the packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-impl Family {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
-
-    /// The address of the device with this number.
-    #[must_use]
-    pub const fn gid(self, device: u8) -> Gid {
-        match self {
-            Self::V4 => Gid::from_v4([10, 77, 0, 1 + device]),
-            Self::V6 => Gid([0xfd, 0, 0, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 + device]),
-        }
-    }
-}
+use super::{ALL_RIGHTS, Buffer, CAPABILITIES, Connection, Endpoint, Family, Lab, Waits};
 
 /// A packet that left a device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tapped {
-    /// When, in nanoseconds of virtual time.
+    /// When it left, in nanoseconds of virtual time.
     pub at_ns: u64,
+    /// When it arrives.
+    pub arrives_ns: u64,
     /// Which device.
     pub from: HostId,
     /// Addresses of the IP and UDP headers.
@@ -72,34 +50,68 @@ pub struct SimulatedLab {
     events: [Vec<Event>; 2],
 }
 
+/// How packets follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// One by one, as on a cable: a device sees each before the next one is there.
+    OneByOne,
+    /// All that leave at the same time arrive at the same time.
+    Bursts,
+}
+
+/// Time that a packet keeps its cable busy.
+const PACKET_NS: u64 = 400;
+
+/// Notes every packet, and lets it wait for those that left before it.
+struct Cables {
+    tap: Rc<RefCell<Vec<Tapped>>>,
+    pace: Pace,
+    /// When the cable of each host is free.
+    free: [Instant; 2],
+}
+
+impl Weather for Cables {
+    fn judge(&mut self, now: Instant, from: HostId, route: &Route, packet: &[u8]) -> Fate {
+        let at = match self.pace {
+            Pace::Bursts => now,
+            Pace::OneByOne => now.max(self.free[from]),
+        };
+        self.free[from] = at.plus_ns(PACKET_NS);
+        let route = TappedRoute { src: route.src, dst: route.dst, src_port: route.src_port };
+        self.tap.borrow_mut().push(Tapped {
+            at_ns: now.as_ns(),
+            arrives_ns: at.plus_ns(FABRIC.latency_ns).as_ns(),
+            from,
+            route,
+            packet: packet.to_vec(),
+        });
+        Fate::Delay(at.ns_since(now))
+    }
+}
+
+/// In virtual time, which costs nothing.
+const WAITS: Waits = Waits { patience: Duration::from_secs(5), quiet: Duration::from_millis(50) };
+
+const FABRIC: FabricConfig = FabricConfig { latency_ns: 1_000, icrc: true };
+
 impl SimulatedLab {
     /// A lab whose devices behave as `profile` says.
     #[must_use]
-    pub fn new(profile: Profile, family: Family) -> Self {
-        let mut fabric = Fabric::new(FabricConfig::default());
+    pub fn new(profile: Profile, family: Family, pace: Pace) -> Self {
+        let mut fabric = Fabric::new(FABRIC);
         let mut host = |device: u8| {
             fabric.add_host(Device::new(DeviceConfig {
                 profile,
                 gids: vec![family.gid(device)],
-                // Numbers and keys of the two ends shall differ, so that none passes for another.
+                // Numbers of the two ends shall differ, so that none passes for another.
                 first_qp_index: 0x100 * (1 + u16::from(device)),
                 ..DeviceConfig::default()
             }))
         };
         let hosts = [host(0), host(1)];
         let tap = Rc::new(RefCell::new(Vec::new()));
-        let into = Rc::clone(&tap);
-        fabric.set_weather(Some(Box::new(
-            move |now: Instant, from: HostId, route: &Route, packet: &[u8]| {
-                into.borrow_mut().push(Tapped {
-                    at_ns: now.as_ns(),
-                    from,
-                    route: TappedRoute { src: route.src, dst: route.dst, src_port: route.src_port },
-                    packet: packet.to_vec(),
-                });
-                Fate::Pass
-            },
-        )));
+        let cables = Cables { tap: Rc::clone(&tap), pace, free: [Instant::ZERO; 2] };
+        fabric.set_weather(Some(Box::new(cables)));
         Self { fabric, hosts, tap, events: [Vec::new(), Vec::new()] }
     }
 
@@ -163,17 +175,21 @@ impl SimulatedLab {
 }
 
 impl Lab for SimulatedLab {
+    fn waits(&self) -> Waits {
+        WAITS
+    }
+
     fn connect(&mut self, connection: &Connection) -> Result<[Endpoint; 2], VerbError> {
         let mut ends = [self.create(0, connection)?, self.create(1, connection)?];
         for (own, peer) in [(0, 1), (1, 0)] {
             let Endpoint { gid: dgid, qp: peer, .. } = ends[peer];
             let Endpoint { pd, qp, .. } = ends[own];
+            let path = AddressVector { dgid, ..AddressVector::default() };
             let device = self.device_mut(own);
-            for step in connection.steps(own, dgid, peer) {
+            for step in connection.steps(own, path, peer) {
                 device.modify_qp(qp, &step.attributes, step.mask)?;
             }
             if connection.qp_type == QpType::Ud {
-                let path = AddressVector { dgid, ..AddressVector::default() };
                 ends[own].ah = Some(device.create_ah(pd, path)?);
             }
         }
@@ -203,7 +219,7 @@ impl Lab for SimulatedLab {
 
     fn poll(&mut self, at: &Endpoint, want: usize, within: Duration) -> Result<Vec<Wc>, VerbError> {
         let until = self.fabric.now().plus_ns(nanoseconds(within));
-        let mut taken = vec![UNUSED; want];
+        let mut taken = vec![Wc::default(); want];
         let mut count = 0;
         let mut time_is_left = true;
         loop {
@@ -237,21 +253,6 @@ impl Lab for SimulatedLab {
         debug_assert!(written.is_ok(), "the caller stays inside the buffer");
     }
 }
-
-/// A place for a completion.
-const UNUSED: Wc = Wc {
-    wr_id: 0,
-    status: WcStatus::GeneralError,
-    opcode: WcOpcode::Send,
-    flags: WcFlags::empty(),
-    vendor_err: 0,
-    byte_len: 0,
-    imm_data: 0,
-    invalidated_rkey: Key(0),
-    qp_num: QpNum::new(0),
-    src_qp: QpNum::new(0),
-    pkey_index: 0,
-};
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -125,6 +125,11 @@ impl Images {
             for byte in &mut change.bytes {
                 *byte = !*byte;
             }
+        }
+        if qp_type == QpType::Ud {
+            changes.push(Arrival { side: Side::Responder, offset: 0, bytes: vec![0; GRH_LEN] });
+        }
+        for change in &changes {
             self.0[change.side as usize][change.range()].copy_from_slice(&change.bytes);
         }
         changes
@@ -156,15 +161,19 @@ impl Images {
                 }
             }
         }
-        if let (Effect::Done, Op::Send(_), QpType::Ud) =
-            (scenario.effect, scenario.work.op, qp_type)
-            && let Some(grh) = found[Side::Responder as usize].get(..GRH_LEN)
-            && tells_of(grh, gids)
-        {
-            self.0[Side::Responder as usize][..GRH_LEN].copy_from_slice(grh);
+        if scenario.effect == Effect::Done && qp_type == QpType::Ud {
+            let (image, found) =
+                (&mut self.0[Side::Responder as usize], &found[Side::Responder as usize]);
+            if let (Some(image), Some(found)) = (image.get_mut(..GRH_LEN), found.get(..GRH_LEN)) {
+                image.copy_from_slice(found);
+                tell_of(image, gids);
+            }
         }
         let wrong_byte = |side: Side| {
             let (expected, found) = (&self.0[side as usize], &found[side as usize]);
+            if expected == found {
+                return None;
+            }
             let mut pairs = expected.iter().zip(found);
             let offset = pairs.position(|(expected, found)| expected != found)?;
             Some(WrongByte { side, offset, expected: expected[offset], found: found[offset] })
@@ -173,14 +182,21 @@ impl Images {
     }
 }
 
-/// Whether the bytes in front of a datagram show the IP header that it came with: IPv6, or 20 bytes
-/// of anything and then IPv4 (annex A17).
-fn tells_of(grh: &[u8], [src, dst]: [Gid; 2]) -> bool {
+/// Puts in what the bytes in front of a datagram must tell of its IP header: IPv6, or 20 bytes of
+/// anything and then IPv4 (annex A17).
+fn tell_of(grh: &mut [u8], [src, dst]: [Gid; 2]) {
     const UDP: u8 = 17;
-    match (src.as_v4(), dst.as_v4()) {
-        (Some(src), Some(dst)) => {
-            grh[20] == 0x45 && grh[29] == UDP && grh[32..36] == src && grh[36..40] == dst
-        }
-        _ => grh[0] >> 4 == 6 && grh[6] == UDP && grh[8..24] == src.0 && grh[24..40] == dst.0,
+    const IPV4_WITHOUT_OPTIONS: u8 = 0x45;
+    const IPV6: u8 = 0x60;
+    if let (Some(src), Some(dst)) = (src.as_v4(), dst.as_v4()) {
+        grh[20] = IPV4_WITHOUT_OPTIONS;
+        grh[29] = UDP;
+        grh[32..36].copy_from_slice(&src);
+        grh[36..40].copy_from_slice(&dst);
+    } else {
+        grh[0] = IPV6 | grh[0] & 0x0f;
+        grh[6] = UDP;
+        grh[8..24].copy_from_slice(&src.0);
+        grh[24..40].copy_from_slice(&dst.0);
     }
 }

@@ -9,7 +9,7 @@ use softrnic_model::verbs::{
 
 use super::effect::{Images, WrongByte};
 use super::{Op, Receive, Scenario, Work};
-use crate::lab::{Connection, Endpoint, Lab};
+use crate::lab::{Connection, Endpoint, Lab, Waits};
 
 /// Who it is that something happens to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,11 +99,6 @@ pub struct Stage<'a, L> {
     images: Images,
 }
 
-/// How long a completion may take that is to come. Retries take up to 2.2 s.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long none may come where none is to.
-const QUIET: Duration = Duration::from_millis(50);
-
 const SEND_ID: u64 = 1;
 const RECEIVE_ID: u64 = 100;
 
@@ -147,11 +142,17 @@ impl<'a, L: Lab> Stage<'a, L> {
         self.ends.iter().try_for_each(|end| self.lab.destroy(end))
     }
 
-    /// Runs a scenario.
+    /// Runs a scenario. `due` says which [`Side`] is to be told of a completion: that one is waited
+    /// for with patience, and any other that comes is observed as well.
     ///
     /// # Errors
     /// What a device refused, but for the work request itself.
-    pub fn run(&mut self, scenario: &Scenario, roles: Roles) -> Result<Observation, VerbError> {
+    pub fn run(
+        &mut self,
+        scenario: &Scenario,
+        roles: Roles,
+        due: [bool; 2],
+    ) -> Result<Observation, VerbError> {
         let ends @ [requester, responder] = &self.ends(roles);
         let qp_type = self.connection.qp_type;
         let mut images = Images(roles.by_side(std::mem::take(&mut self.images.0)));
@@ -167,15 +168,13 @@ impl<'a, L: Lab> Stage<'a, L> {
             self.lab.pause(receive.after);
             self.receive(responder, &receive)?;
         }
+        let [sent, received] = self.completions(ends, due)?;
         let sent = match posted {
-            Ok(()) => Outcome::Completed(self.completions(requester, PATIENCE)?),
+            Ok(()) => Outcome::Completed(sent),
             Err(refusal) => Outcome::Refused(refusal.errno()),
         };
-        let patience = if receive.is_some() { PATIENCE } else { QUIET };
-        let received = Outcome::Completed(self.completions(responder, patience)?);
-        let found = [self.lab.read(requester), self.lab.read(responder)];
-        let gids = [requester.gid, responder.gid];
-        let wrong_bytes = images.check(scenario, qp_type, gids, &found);
+        let received = Outcome::Completed(received);
+        let (images, wrong_bytes) = self.check_memory(&images, scenario, ends);
         self.images = Images(roles.by_side(images.0));
         Ok(Observation {
             scenario: *scenario,
@@ -215,11 +214,44 @@ impl<'a, L: Lab> Stage<'a, L> {
         self.lab.post_send(own, &wr)
     }
 
-    /// The completion that is due, and any that is not.
-    fn completions(&mut self, end: &Endpoint, within: Duration) -> Result<Vec<Wc>, VerbError> {
-        let mut all = self.lab.poll(end, 1, within)?;
-        self.lab.pause(QUIET);
-        all.extend(self.lab.poll(end, 8, Duration::ZERO)?);
+    /// The completions that are due, and any that are not; by [`Side`].
+    fn completions(
+        &mut self,
+        ends: &[Endpoint; 2],
+        due: [bool; 2],
+    ) -> Result<[Vec<Wc>; 2], VerbError> {
+        let Waits { patience, quiet } = self.lab.waits();
+        let mut all = [Vec::new(), Vec::new()];
+        for ((end, told), due) in ends.iter().zip(&mut all).zip(due) {
+            *told = self.lab.poll(end, due.into(), patience)?;
+        }
+        self.lab.pause(quiet);
+        for (end, told) in ends.iter().zip(&mut all) {
+            told.extend(self.lab.poll(end, 8, Duration::ZERO)?);
+        }
         Ok(all)
+    }
+
+    /// Holds the buffers against what the scenario should have made of `images`. What nobody is
+    /// told of, a WRITE on UC, may arrive late.
+    fn check_memory(
+        &mut self,
+        images: &Images,
+        scenario: &Scenario,
+        ends: &[Endpoint; 2],
+    ) -> (Images, Vec<WrongByte>) {
+        let Waits { patience, quiet } = self.lab.waits();
+        let mut waited = Duration::ZERO;
+        loop {
+            let found = ends.each_ref().map(|end| self.lab.read(end));
+            let gids = ends.each_ref().map(|end| end.gid);
+            let mut images = images.clone();
+            let wrong_bytes = images.check(scenario, self.connection.qp_type, gids, &found);
+            if wrong_bytes.is_empty() || waited >= patience {
+                return (images, wrong_bytes);
+            }
+            self.lab.pause(quiet);
+            waited += quiet;
+        }
     }
 }

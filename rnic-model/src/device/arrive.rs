@@ -38,7 +38,7 @@ impl Device {
             return Err(Counter::DropBadTransportVersion);
         }
         let number = packet.bth.dest_qp();
-        if number == QpNum::MULTICAST {
+        if number == QpNum::MULTICAST || route.dst.is_multicast() {
             return self.multicast(memory, route, &packet);
         }
         let shared = &mut self.shared;
@@ -48,7 +48,7 @@ impl Device {
         }
         let Some(facts) = packet.facts else {
             // Only a peer that is connected is told, and only in its turn.
-            judge_connected(qp, shared, route, &packet, rc_range(packet.opcode))?;
+            judge_connected(qp, route, &packet, rc_range(packet.opcode))?;
             responder::on_unknown_opcode(qp, shared, &packet)?;
             let index = qp.index;
             self.mark_ready(index);
@@ -56,17 +56,17 @@ impl Device {
         };
         match (qp.init.qp_type, facts.service) {
             (QpType::Ud, Service::Ud) => {
-                judge_common(qp, shared, &packet)?;
+                judge_common(qp, &packet)?;
                 datagram::on_datagram(qp, shared, memory, route, &packet);
                 return Ok(());
             }
             (QpType::Rc | QpType::Uc, Service::Cnp) => {
-                judge_connected(qp, shared, route, &packet, true)?;
+                judge_connected(qp, route, &packet, true)?;
                 shared.count(Counter::CnpReceived);
                 qp.requester.window.on_congestion(now);
             }
             (QpType::Rc, Service::Rc) | (QpType::Uc, Service::Uc) => {
-                judge_connected(qp, shared, route, &packet, true)?;
+                judge_connected(qp, route, &packet, true)?;
                 if route.congestion_experienced() {
                     responder::on_congestion(qp, now);
                 }
@@ -79,7 +79,8 @@ impl Device {
         Ok(())
     }
 
-    /// A datagram for a multicast group: every member gets it.
+    /// A datagram for a multicast group: every member gets it. Its queue pair number and its address
+    /// both say so, or it is for nobody.
     fn multicast<M: Memory + ?Sized>(
         &mut self,
         memory: &M,
@@ -87,7 +88,10 @@ impl Device {
         packet: &Packet<'_>,
     ) -> Result<(), Counter> {
         let facts = packet.facts.ok_or(Counter::DropUnknownOpcode)?;
-        if facts.service != Service::Ud || !route.dst.is_multicast() {
+        if packet.bth.dest_qp() != QpNum::MULTICAST || !route.dst.is_multicast() {
+            return Err(Counter::DropUnknownQp);
+        }
+        if facts.service != Service::Ud {
             return Err(Counter::DropWrongService);
         }
         let group = self.shared.groups.iter().position(|group| group.gid == route.dst);
@@ -96,7 +100,7 @@ impl Device {
         while let Some(&member) = self.shared.groups.get(group).and_then(|g| g.members.get(at)) {
             at += 1;
             let Some(qp) = self.qps.get_mut(member) else { continue };
-            match judge_common(qp, &self.shared, packet) {
+            match judge_common(qp, packet) {
                 Ok(()) => datagram::on_datagram(qp, &mut self.shared, memory, route, packet),
                 Err(reason) => self.shared.count(reason),
             }
@@ -111,13 +115,12 @@ fn rc_range(opcode: Opcode) -> bool {
 }
 
 /// What every packet must satisfy (IBA 9.6.1.1 to 9.6.1.3): state and P_Key.
-fn judge_common(qp: &Qp, shared: &Shared, packet: &Packet<'_>) -> Result<(), Counter> {
+fn judge_common(qp: &Qp, packet: &Packet<'_>) -> Result<(), Counter> {
     match qp.state() {
         QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => {}
         QpState::Reset | QpState::Init | QpState::Err => return Err(Counter::DropQpState),
     }
-    let own = shared.port.pkeys.get(usize::from(qp.attr.pkey_index)).copied().unwrap_or(0);
-    if pkeys_match(own, packet.bth.pkey()) { Ok(()) } else { Err(Counter::DropBadPkey) }
+    if pkeys_match(qp.pkey, packet.bth.pkey()) { Ok(()) } else { Err(Counter::DropBadPkey) }
 }
 
 /// The low 15 bits are the partition, 0 is none; two limited members do not talk (IBA 10.9.3).
@@ -128,7 +131,6 @@ const fn pkeys_match(own: u16, got: u16) -> bool {
 /// What a packet of a connected service must satisfy besides: it comes from the peer.
 fn judge_connected(
     qp: &Qp,
-    shared: &Shared,
     route: &Route,
     packet: &Packet<'_>,
     right_service: bool,
@@ -139,7 +141,7 @@ fn judge_connected(
     if qp.is(QpType::Ud) {
         return Err(Counter::DropWrongService);
     }
-    judge_common(qp, shared, packet)?;
+    judge_common(qp, packet)?;
     if route.src == qp.route.dst && route.dst == qp.route.src {
         Ok(())
     } else {

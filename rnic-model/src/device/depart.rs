@@ -5,6 +5,7 @@ use crate::Instant;
 use crate::counters::Counter;
 use crate::memory::Memory;
 use crate::qp::{local, requester, responder};
+use crate::verbs::QpNum;
 
 impl Device {
     /// The next frame to send, if there is one. The device moves on when it is filled; a frame
@@ -19,10 +20,8 @@ impl Device {
                 }
             }
             if let Some(qp) = self.qps.at_mut(index) {
-                let frame = match responder::next_frame(qp) {
-                    Some(frame) => Some(frame),
-                    None => requester::next_frame(qp, &mut self.shared),
-                };
+                let frame = responder::next_frame(qp)
+                    .or_else(|| requester::next_frame(qp, &mut self.shared));
                 if frame.is_some() {
                     self.burst += 1;
                     return frame;
@@ -36,9 +35,15 @@ impl Device {
         None
     }
 
+    /// The next request of one queue pair, if it may leave now. Right after a post this puts what
+    /// the program waits for before answers that can wait; those stay for [`Device::next_frame`].
+    pub fn next_request(&mut self, qp: QpNum) -> Option<FrameOut> {
+        requester::next_frame(self.qps.get_mut(qp)?, &mut self.shared)
+    }
+
     /// Writes the packet (BTH to the end of the pad) into `out`, which has [`FrameOut::len`]
-    /// bytes, and moves on. Returns false when the payload cannot be read any more: the frame
-    /// must not be sent then, and the work request it belonged to fails.
+    /// bytes, and moves on. Returns false when the frame must not be sent: it is due no more, or
+    /// its payload cannot be read any more, and the work request it belonged to fails.
     pub fn fill<M: Memory + ?Sized>(
         &mut self,
         now: Instant,
@@ -48,9 +53,13 @@ impl Device {
     ) -> bool {
         let Some(qp) = self.qps.at_mut(frame.owner) else { return false };
         let shared = &mut self.shared;
+        let due = match frame.origin {
+            Origin::Request { .. } => requester::is_due(qp, frame),
+            Origin::Response | Origin::Cnp => responder::is_due(qp, frame),
+        };
         let header = frame.header.as_slice();
         let payload_end = header.len() + frame.payload_len as usize;
-        if out.len() != frame.len() {
+        if !due || out.len() != frame.len() {
             return false;
         }
         let (head, rest) = out.split_at_mut(header.len());

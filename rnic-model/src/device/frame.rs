@@ -1,12 +1,13 @@
 //! A frame that wants to leave.
 
-use crate::verbs::Key;
+use crate::verbs::{Key, Psn};
 use crate::wire::{HeaderBuf, Route};
 
 /// A packet whose headers are made and whose payload still lies in program memory.
 ///
 /// It describes what [`Device::fill`](super::Device::fill) will write; until that is called the
-/// device has not moved on, and dropping the frame loses nothing.
+/// device has not moved on, and dropping the frame loses nothing. If the device is told something
+/// else in between and the frame is due no more, it is not filled.
 #[derive(Debug)]
 pub struct FrameOut {
     /// Addressing.
@@ -16,6 +17,7 @@ pub struct FrameOut {
     pub(crate) payload_len: u32,
     /// Place of the queue pair in the device's table.
     pub(crate) owner: u32,
+    pub(crate) psn: Psn,
     pub(crate) origin: Origin,
 }
 

@@ -14,7 +14,7 @@ use crate::timer::Timer;
 use crate::verbs::{
     QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, QpState, VerbError,
 };
-use crate::wire::Route;
+use crate::wire::{Bth, Route};
 
 const NO_QP: VerbError = VerbError::NoSuchObject("qp: no such queue pair");
 
@@ -40,6 +40,7 @@ impl Device {
             init: QpInit { cap, ..*init },
             attr,
             route: Route::default(),
+            pkey: Bth::DEFAULT_PKEY,
             rq,
             requester: Requester::new(sq),
             responder: Responder::new(),
@@ -123,6 +124,9 @@ impl Device {
         };
         apply(mask & !QpAttributeMask::STATE, attributes, &mut qp.attr);
         qp.route = route;
+        if let Some(&pkey) = shared.port.pkeys.get(usize::from(qp.attr.pkey_index)) {
+            qp.pkey = pkey;
+        }
         enter(qp, shared, from, to, mask);
         let index = qp.index;
         self.mark_ready(index);
@@ -201,6 +205,9 @@ fn enter(qp: &mut Qp, shared: &mut Shared, from: QpState, to: QpState, mask: QpA
             qp.responder.set_depth(qp.attr.max_dest_rd_atomic);
         }
         _ => {}
+    }
+    if from == QpState::Sqd && to != QpState::Sqd {
+        qp.attr.sq_drained_event = false;
     }
     if !matches!(to, QpState::Reset | QpState::Err) {
         qp.attr.state = to;

@@ -1,7 +1,6 @@
 //! Posting work, and polling for its completion.
 
 use super::Device;
-use crate::counters::Counter;
 use crate::qp::{check_atomic_alignment, check_recv, check_send, check_srq_recv, flush};
 use crate::queue::Slot;
 use crate::verbs::{CqId, QpNum, QpState, RecvWr, SendWr, SrqId, VerbError, Wc};
@@ -24,11 +23,8 @@ impl Device {
         if !qp.requester.sq.post(wr, length) {
             return Err(VerbError::Full("the send queue is full; poll completions first"));
         }
-        match qp.state() {
-            QpState::Err | QpState::Sqe => flush::send_queue(qp, &mut self.shared),
-            QpState::Reset | QpState::Init | QpState::Rtr | QpState::Rts | QpState::Sqd => {
-                self.shared.counters.add(Counter::RdmaSends);
-            }
+        if matches!(qp.state(), QpState::Err | QpState::Sqe) {
+            flush::send_queue(qp, &mut self.shared);
         }
         if !qp.listed {
             qp.listed = true;

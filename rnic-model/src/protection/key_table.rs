@@ -207,3 +207,40 @@ impl Turn {
         self.used[(variant >> 6) as usize] >> (variant & 63) & 1 != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verbs::{PdId, WindowType};
+
+    const OBJECT: Object =
+        Object::Window(Window { pd: PdId(0), window_type: WindowType::Type1, binding: None });
+
+    #[test]
+    fn a_full_table_gives_no_index_and_never_0() {
+        let mut table = KeyTable::new(2, KeyPolicy::Sequential);
+        assert_eq!(table.insert(OBJECT), Some(Key(0x100)));
+        assert_eq!(table.insert(OBJECT), Some(Key(0x200)));
+        assert_eq!(table.insert(OBJECT), None);
+        assert!(table.remove(Key(0x100)).is_ok());
+        assert!(table.remove(Key(0x100)).is_err());
+        assert_eq!(table.insert(OBJECT), Some(Key(0x101)));
+        assert_eq!(table.insert(OBJECT), None);
+        assert_eq!(table.objects().count(), 2);
+    }
+
+    #[test]
+    fn when_all_variants_were_used_the_latest_is_not_the_next() {
+        let mut turn = Turn::FIRST;
+        for variant in 1..=u8::MAX {
+            turn.take(variant);
+        }
+        assert_eq!(turn.next(|position| position), 0);
+        let mut turn = Turn::FIRST;
+        for variant in (0..=u8::MAX).rev() {
+            turn.take(variant);
+        }
+        // Position 0 is where the search begins, and variant 0 is the latest.
+        assert_eq!(turn.next(|position| position), 1);
+    }
+}

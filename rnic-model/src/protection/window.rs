@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use crate::verbs::{Access, BindInfo, Key, PdId, QpNum, VerbError, WindowType};
 
-use super::access::REMOTE_RIGHTS;
 use super::key_table::Object;
 use super::region::{NEED_LOCAL_WRITE, Region, RegionSpec};
 use super::span::Span;
@@ -20,8 +19,8 @@ pub struct BindRequest {
     pub new_rkey: Key,
     /// Type that the window must be of.
     pub window_type: WindowType,
-    /// What it is bound to. Of the rights, those that no peer can exercise (`LOCAL_WRITE`, `MW_BIND`
-    /// and hints) are dropped rather than refused: programs pass them, and devices take them.
+    /// What it is bound to. Rights that no peer can exercise (`LOCAL_WRITE`, `MW_BIND`, hints) grant
+    /// nothing, but are not refused: programs pass them, and devices take them.
     pub bind: BindInfo,
     /// The queue pair.
     pub qp: QpNum,
@@ -38,7 +37,7 @@ pub(super) struct Binding {
     pub(super) region_offset: u64,
     /// The addresses by which it is accessed.
     pub(super) span: Span,
-    /// Rights that a peer can exercise.
+    /// As asked for; only those that a peer can exercise count when access is judged.
     pub(super) rights: Access,
     /// Who bound it.
     pub(super) qp: QpNum,
@@ -57,8 +56,8 @@ impl Window {
     /// place that knows which types are bound to whom.
     pub(super) fn only_qp(&self) -> Option<QpNum> {
         match self.window_type {
-            WindowType::Type1 | WindowType::Type2A => None,
-            WindowType::Type2B => self.binding.map(|binding| binding.qp),
+            WindowType::Type1 => None,
+            WindowType::Type2A | WindowType::Type2B => self.binding.map(|binding| binding.qp),
         }
     }
 
@@ -128,7 +127,7 @@ pub(super) fn judge_region(
         region: mr_lkey,
         region_offset,
         span: Span { start, length },
-        rights: access.intersection(REMOTE_RIGHTS),
+        rights: access,
         qp: request.qp,
     })
 }

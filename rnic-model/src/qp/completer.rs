@@ -42,7 +42,14 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
         Operation::Acknowledge => on_acknowledge(qp, shared, now, packet, psn),
         Operation::ReadResponse => on_read_response(qp, shared, memory, now, facts, packet),
         Operation::AtomicAcknowledge => on_atomic_response(qp, shared, memory, now, packet, psn),
-        _ => shared.count(Counter::DropUnexpectedResponse),
+        Operation::Send
+        | Operation::Write
+        | Operation::ReadRequest
+        | Operation::CompareSwap
+        | Operation::FetchAdd
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => shared.count(Counter::DropUnexpectedResponse),
     }
 }
 
@@ -80,24 +87,28 @@ fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packe
     }
 }
 
-/// Everything before `end` has been received. Returns false when that would skip a READ or an
-/// atomic whose response has not come: the acknowledgement then stands for a lost response, and
-/// the request is made again.
+/// Everything before `end` has been received. Where that would skip a READ or an atomic whose
+/// response has not come, the acknowledgement stands for a lost response, and the request is made
+/// again. Returns whether `end` was reached and a request waits there: not so if one before it has
+/// failed in the meantime.
 fn acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, end: Psn) -> bool {
     let before = qp.requester.una_psn;
     let complete = advance(qp, shared, end);
     progressed(qp, shared, now, before);
     if !complete && !is_echo(qp, now) {
-        shared.count(Counter::CompleterRetry);
         shared.count(Counter::ImpliedNak);
         retry(qp, shared, now);
     }
-    complete
+    complete && qp.requester.is_busy()
 }
 
 /// Whether a sign of loss may stem from packets that left before sending went back the last time.
-/// Only silence, or time, tells that what was sent again was lost once more.
+/// Only silence, or time, tells that what was sent again was lost once more. While it waits for the
+/// peer's receive nothing has been sent again.
 fn is_echo(qp: &Qp, now: Instant) -> bool {
+    if qp.requester.pause != Pause::No {
+        return true;
+    }
     let quiet_ns = ack_timeout_ns(qp.attr.timeout).unwrap_or(ECHO_NS) / 4;
     qp.requester.went_back.is_some_and(|at| now.ns_since(at) < quiet_ns)
 }
@@ -187,6 +198,9 @@ fn check_drained(qp: &mut Qp, shared: &mut Shared) {
 fn complete(qp: &mut Qp, shared: &mut Shared, count: u32, why: Option<Failure>) {
     debug_assert_eq!(count, qp.requester.oldest, "requests complete in order");
     qp.requester.oldest = count.wrapping_add(1);
+    if matches!(qp.requester.sq.wqe(count).op, SendOp::Send { .. } | SendOp::SendTo { .. }) {
+        shared.count(Counter::RdmaSends);
+    }
     report(qp, shared, count, why);
 }
 
@@ -222,28 +236,30 @@ pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, why: Option<Failu
     };
     if let Some(why) = why {
         why.mark(&mut wc, &shared.profile);
-        shared.count(match wc.status {
-            WcStatus::WorkRequestFlushed => Counter::RequesterCqeFlush,
-            _ => Counter::RequesterCqeError,
-        });
+        shared.count(Counter::RequesterCqeError);
+        if wc.status == WcStatus::WorkRequestFlushed {
+            shared.count(Counter::RequesterCqeFlush);
+        }
     }
     let entry = CqEntry { wc, slot: Slot::Send(count) };
     shared.complete(qp.init.send_cq, entry, why.is_some());
 }
 
+/// Failures that have a counter of their own.
+const FAILURE_COUNTERS: [(WcStatus, Counter); 5] = [
+    (WcStatus::RetryExceeded, Counter::RetryExceeded),
+    (WcStatus::RnrRetryExceeded, Counter::RnrRetryExceeded),
+    (WcStatus::RemoteAccessError, Counter::RequesterRemoteAccess),
+    (WcStatus::RemoteInvalidRequest, Counter::RequesterRemoteInvalidRequest),
+    (WcStatus::RemoteOperationError, Counter::RequesterRemoteOperation),
+];
+
 /// The oldest request fails: it is reported, and the queue pair goes to its error state.
 fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
     let count = qp.requester.oldest;
-    let counter = match why.status(&shared.profile) {
-        WcStatus::RetryExceeded => Some(Counter::RetryExceeded),
-        WcStatus::RnrRetryExceeded => Some(Counter::RnrRetryExceeded),
-        WcStatus::RemoteAccessError => Some(Counter::RequesterRemoteAccess),
-        WcStatus::RemoteInvalidRequest => Some(Counter::RequesterRemoteInvalidRequest),
-        WcStatus::RemoteOperationError => Some(Counter::RequesterRemoteOperation),
-        _ => None,
-    };
-    if let Some(counter) = counter {
-        shared.count(counter);
+    let status = why.status(&shared.profile);
+    if let Some((_, counter)) = FAILURE_COUNTERS.iter().find(|(counted, _)| *counted == status) {
+        shared.count(*counter);
     }
     qp.requester.failed = None;
     complete(qp, shared, count, Some(why));
@@ -255,6 +271,9 @@ fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
 
 /// The peer asks to wait. RNR code and retry count: IBA 9.7.5.2.8.
 fn on_rnr_nak(qp: &mut Qp, shared: &mut Shared, now: Instant, code: u8) {
+    if qp.requester.pause != Pause::No {
+        return;
+    }
     if qp.requester.rnr_retries_left == 0 {
         return fail_oldest(qp, shared, WcStatus::RnrRetryExceeded.into());
     }
@@ -277,6 +296,7 @@ fn retry(qp: &mut Qp, shared: &mut Shared, now: Instant) {
         return fail_oldest(qp, shared, WcStatus::RetryExceeded.into());
     }
     qp.requester.retries_left -= 1;
+    shared.count(Counter::CompleterRetry);
     qp.requester.window.shrink();
     qp.requester.go_back();
     qp.requester.went_back = Some(now);
@@ -306,8 +326,9 @@ pub(crate) fn start_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
 }
 
 fn restart_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
-    let waiting = qp.requester.una_psn != qp.requester.next_psn
-        || qp.requester.una_psn != qp.requester.end_psn;
+    let requester = &qp.requester;
+    let waiting = requester.is_busy()
+        && (requester.una_psn != requester.next_psn || requester.una_psn != requester.end_psn);
     let deadline = match ack_timeout_ns(qp.attr.timeout) {
         Some(ns) if waiting => Some(now.plus_ns(ns)),
         _ => None,
@@ -339,8 +360,10 @@ fn on_read_response<M: Memory + ?Sized>(
     let done = psn.offset_from(wqe.first_psn);
     let offset = done << mtu.shift();
     let expected = (wqe.length - offset).min(mtu.bytes()) as usize;
-    let ends = requester.window.read_packets(done, wqe.packets) == 1;
-    if packet.payload.len() != expected || facts.place.ends() != ends {
+    // A First or Only may also stand where the rest was asked for again.
+    let begins = !requester.window.begins_read(done) || facts.place.begins();
+    let ends = facts.place.ends() == (requester.window.read_packets(done, wqe.packets) == 1);
+    if packet.payload.len() != expected || !begins || !ends {
         return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }
     let count = requester.oldest;

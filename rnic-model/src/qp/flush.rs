@@ -76,10 +76,10 @@ pub(crate) fn fail_recv(qp: &mut Qp, shared: &mut Shared, slot: RecvSlot, why: F
         pkey_index: 0,
     };
     why.mark(&mut wc, &shared.profile);
-    shared.count(match wc.status {
-        WcStatus::WorkRequestFlushed => Counter::ResponderCqeFlush,
-        _ => Counter::ResponderCqeError,
-    });
+    shared.count(Counter::ResponderCqeError);
+    if wc.status == WcStatus::WorkRequestFlushed {
+        shared.count(Counter::ResponderCqeFlush);
+    }
     qp.release_recv(shared, slot);
     shared.complete(qp.init.recv_cq, CqEntry { wc, slot: Slot::Receive }, true);
 }

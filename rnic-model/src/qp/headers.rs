@@ -3,6 +3,8 @@
 use crate::verbs::{Psn, QpNum};
 use crate::wire::{Bth, Opcode, Operation, Place, Service};
 
+use super::pair::Qp;
+
 /// Which packet of which message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
@@ -45,6 +47,7 @@ pub(super) const fn place(begins: bool, ends: bool) -> Place {
 
 /// A base transport header. There is one path, so the migration bit stays clear, as soft-RoCE
 /// leaves it.
-pub(super) fn bth(kind: Kind, dest_qp: QpNum, psn: Psn, payload_len: u32) -> Bth {
-    Bth::new(kind.opcode(), dest_qp, psn).with_pad((payload_len.wrapping_neg() & 3) as usize)
+pub(super) fn bth(qp: &Qp, kind: Kind, dest_qp: QpNum, psn: Psn, payload_len: u32) -> Bth {
+    let pad = (payload_len.wrapping_neg() & 3) as usize;
+    Bth::new(kind.opcode(), dest_qp, psn).with_pkey(qp.pkey).with_pad(pad)
 }

@@ -10,9 +10,15 @@ use crate::verbs::{Access, Key, PdId, SendFlags, SendOp, Sge, WcStatus};
 use super::failure::Failure;
 use super::pair::Qp;
 
-/// Whether the answer to a READ or an atomic may be put where its request says.
-pub(crate) fn check_answer_place(qp: &Qp, shared: &Shared, count: u32) -> Result<(), Failure> {
-    let needs = Access::LOCAL_WRITE;
+/// Whether all local memory of a send request may be used as it asks.
+pub(crate) fn check_message(
+    qp: &Qp,
+    shared: &Shared,
+    count: u32,
+    wqe: &SendWqe,
+) -> Result<(), Failure> {
+    // An answer is written there; what is inline needs no right.
+    let needs = if wqe.op.is_answered_with_data() { Access::LOCAL_WRITE } else { Access::empty() };
     for sge in qp.requester.sq.sges(count).iter().filter(|sge| sge.length != 0) {
         let request = local_request(qp.init.pd, sge.lkey, sge.addr, u64::from(sge.length), needs);
         shared.protection.check(&request)?;

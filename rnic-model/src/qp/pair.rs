@@ -22,6 +22,8 @@ pub(crate) struct Qp {
     pub(crate) attr: QpAttributes,
     /// Addressing of a connected queue pair, known from RTR on.
     pub(crate) route: Route,
+    /// The P_Key that `attr.pkey_index` names.
+    pub(crate) pkey: u16,
     /// Own receive queue; none with a shared one.
     pub(crate) rq: Option<RecvQueue>,
     pub(crate) requester: Requester,

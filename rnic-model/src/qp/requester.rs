@@ -210,21 +210,37 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
                 ReadWithoutDepth::Fails(status) => Start::Fails(status.into()),
             };
         }
-        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
-        SendOp::Send { .. }
-        | SendOp::SendTo { .. }
-        | SendOp::Write { .. }
-        | SendOp::Read { .. } => wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1),
+        SendOp::SendTo { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
+        SendOp::Send { .. } | SendOp::Write { .. } | SendOp::Read { .. } => {
+            wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1)
+        }
     };
-    // What is sent is judged as it is copied; where an answer goes must be right before the peer
-    // is asked.
-    if wqe.op.is_answered_with_data()
-        && let Err(why) = local::check_answer_place(qp, shared, count)
-    {
+    if !has_room(qp, &wqe, 0, packets) {
+        return Start::Waits;
+    }
+    // All of it is judged before the first packet leaves, and each piece once more as it is copied.
+    if let Err(why) = local::check_message(qp, shared, count, &wqe) {
         return Start::Fails(why);
     }
     assign(qp, count, packets);
     Start::Ready
+}
+
+/// Whether window and read depth let a request's next packet leave; `done` of its `packets` have.
+fn has_room(qp: &Qp, wqe: &SendWqe, done: u32, packets: u32) -> bool {
+    let requester = &qp.requester;
+    let (psns, is_read) = match wqe.op {
+        SendOp::Read { .. } => (requester.window.read_packets(done, packets), true),
+        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => (1, true),
+        SendOp::Send { .. }
+        | SendOp::SendTo { .. }
+        | SendOp::Write { .. }
+        | SendOp::BindMw { .. }
+        | SendOp::LocalInvalidate { .. } => (1, false),
+    };
+    !qp.is(QpType::Rc)
+        || requester.window.admits(requester.in_flight(), psns)
+            && !(is_read && requester.reads.len() >= usize::from(qp.attr.max_rd_atomic))
 }
 
 fn assign(qp: &mut Qp, count: u32, packets: u32) {
@@ -238,21 +254,20 @@ fn assign(qp: &mut Qp, count: u32, packets: u32) {
 
 /// A request packet of RC or UC.
 fn connected(qp: &Qp, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
+    if !has_room(qp, wqe, qp.requester.next_done, wqe.packets) {
+        return None;
+    }
     let service = if qp.is(QpType::Rc) { Service::Rc } else { Service::Uc };
     match wqe.op {
-        SendOp::Send { .. } | SendOp::Write { .. } => {
-            if qp.is(QpType::Rc) && !qp.requester.window.admits(qp.requester.in_flight(), 1) {
-                return None;
-            }
-            Some(message_packet(qp, service, count, wqe))
-        }
-        SendOp::Read { remote_addr, rkey } => read_request(qp, wqe, remote_addr, rkey),
+        SendOp::Send { .. } | SendOp::Write { .. } => Some(message_packet(qp, service, count, wqe)),
+        SendOp::Read { remote_addr, rkey } => Some(read_request(qp, wqe, remote_addr, rkey)),
         SendOp::CompareSwap { remote_addr, rkey, compare, swap } => {
             let eth = AtomicEth::new(remote_addr, rkey, swap, compare);
-            atomic_request(qp, Operation::CompareSwap, &eth)
+            Some(atomic_request(qp, Operation::CompareSwap, &eth))
         }
         SendOp::FetchAdd { remote_addr, rkey, add } => {
-            atomic_request(qp, Operation::FetchAdd, &AtomicEth::new(remote_addr, rkey, add, 0))
+            let eth = AtomicEth::new(remote_addr, rkey, add, 0);
+            Some(atomic_request(qp, Operation::FetchAdd, &eth))
         }
         // Neither ever starts here: they are refused at post, or done when they start.
         SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => None,
@@ -280,7 +295,7 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
     let kind = Kind::new(service, operation, place(begins, ends))
         .with(imm.is_some(), invalidate.is_some());
     let ack_req = qp.is(QpType::Rc) && (ends || qp.requester.window.wants_ack());
-    let bth = bth(kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
+    let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
         .with_ack_req(ack_req)
         .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
     let mut header = HeaderBuf::new();
@@ -300,59 +315,50 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
         payload: Payload::Message { wqe: count, offset },
         payload_len,
         owner: qp.index,
+        psn: qp.requester.next_psn,
         origin: Origin::Request { psns: 1, ends_request: ends },
     }
 }
 
 /// A READ request for what is missing of the message, or of the part that is due: a long READ is
 /// asked for in parts, so that its responses never overrun the receive buffer.
-fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> Option<FrameOut> {
+fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut {
     let requester = &qp.requester;
-    if requester.reads.len() >= usize::from(qp.attr.max_rd_atomic) {
-        return None;
-    }
     let missing = wqe.packets - requester.next_done;
     let psns = requester.window.read_packets(requester.next_done, wqe.packets);
-    if !requester.window.admits(requester.in_flight(), psns) {
-        return None;
-    }
     let mtu = qp.attr.path_mtu;
     let offset = requester.next_done << mtu.shift();
     let left = wqe.length - offset;
     let len = if psns == missing { left } else { psns << mtu.shift() };
     let kind = Kind::new(Service::Rc, Operation::ReadRequest, Place::Only);
     let mut header = HeaderBuf::new();
-    header.push(&bth(kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
+    header.push(&bth(qp, kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
     header.push(&Reth::new(remote_addr.wrapping_add(u64::from(offset)), rkey, len));
-    Some(FrameOut {
+    FrameOut {
         route: qp.route,
         header,
         payload: Payload::None,
         payload_len: 0,
         owner: qp.index,
+        psn: qp.requester.next_psn,
         origin: Origin::Request { psns, ends_request: psns == missing },
-    })
+    }
 }
 
-fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth) -> Option<FrameOut> {
-    let requester = &qp.requester;
-    if requester.reads.len() >= usize::from(qp.attr.max_rd_atomic)
-        || !requester.window.admits(requester.in_flight(), 1)
-    {
-        return None;
-    }
+fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth) -> FrameOut {
     let kind = Kind::new(Service::Rc, operation, Place::Only);
     let mut header = HeaderBuf::new();
-    header.push(&bth(kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
+    header.push(&bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, 0).with_ack_req(true));
     header.push(eth);
-    Some(FrameOut {
+    FrameOut {
         route: qp.route,
         header,
         payload: Payload::None,
         payload_len: 0,
         owner: qp.index,
+        psn: qp.requester.next_psn,
         origin: Origin::Request { psns: 1, ends_request: true },
-    })
+    }
 }
 
 /// Bit 31 of a work request's Q_Key asks for the queue pair's own (IBA 10.2.5).
@@ -369,7 +375,7 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
         return None;
     };
     let kind = Kind::new(Service::Ud, Operation::Send, Place::Only).with(imm.is_some(), false);
-    let bth = bth(kind, remote_qpn, qp.requester.next_psn, wqe.length)
+    let bth = bth(qp, kind, remote_qpn, qp.requester.next_psn, wqe.length)
         .with_solicited(wqe.flags.contains(SendFlags::SOLICITED));
     let qkey = if remote_qkey & OWN_QKEY == 0 { remote_qkey } else { qp.attr.qkey };
     let mut header = HeaderBuf::new();
@@ -384,8 +390,14 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Opti
         payload: Payload::Message { wqe: count, offset: 0 },
         payload_len: wqe.length,
         owner: qp.index,
+        psn: qp.requester.next_psn,
         origin: Origin::Request { psns: 1, ends_request: true },
     })
+}
+
+/// Whether this is still the next packet to leave.
+pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
+    may_send(qp) && frame.psn == qp.requester.next_psn
 }
 
 /// The packet has left: moves on, and completes what needs no answer.
@@ -402,7 +414,8 @@ pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, en
     requester.window.sent(ends_request);
     if ends_request {
         requester.next = requester.next.wrapping_add(1);
-        requester.next_done = 0;
+        // When sending again, binds and invalidates in between are done already.
+        requester.settle_next();
     } else {
         requester.next_done += psns;
     }

@@ -49,8 +49,17 @@ impl Window {
     /// Packets of a READ that one request asks for when `done` have come already. A long READ is
     /// divided at fixed places, so that a request that is made again lies inside the first one.
     pub(crate) fn read_packets(&self, done: u32, all: u32) -> u32 {
-        let part = (self.packets_max / 2).max(1);
+        let part = self.read_part();
         (part - done % part).min(all - done)
+    }
+
+    /// Whether a part of a READ begins when `done` packets have come.
+    pub(crate) fn begins_read(&self, done: u32) -> bool {
+        done.is_multiple_of(self.read_part())
+    }
+
+    fn read_part(&self) -> u32 {
+        (self.packets_max / 2).max(1)
     }
 
     /// Whether the packet that is being made should ask for an acknowledgement in the middle of

@@ -73,10 +73,6 @@ impl CompletionQueue {
         self.ring.len()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     pub(crate) fn is_dead(&self) -> bool {
         self.dead
     }

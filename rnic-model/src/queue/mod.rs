@@ -4,6 +4,6 @@ mod completion;
 mod receive;
 mod send;
 
-pub(crate) use completion::{CompletionQueue, CqEntry, Notify, PushOutcome, Slot};
+pub(crate) use completion::{CompletionQueue, CqEntry, PushOutcome, Slot};
 pub(crate) use receive::{RecvQueue, RecvSlot, RecvWqe};
 pub(crate) use send::{SendQueue, SendWqe};

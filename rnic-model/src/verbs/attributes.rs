@@ -335,9 +335,10 @@ pub struct SrqAttributes {
 pub enum WindowType {
     /// Bound by the bind verb; belongs to a protection domain.
     Type1,
-    /// Bound by a posted bind; belongs to the protection domain, usable by any of its queue pairs.
+    /// Bound by a posted bind; usable only through the queue pair that bound it.
     Type2A,
-    /// Bound by a posted bind; usable only by the queue pair that bound it.
+    /// Like type 2A, and the protection domain is compared as well. (A queue pair only binds
+    /// windows of its own domain, so what is granted is the same.)
     Type2B,
 }
 

@@ -1,10 +1,11 @@
 //! Reading the golden files.
 
-use std::borrow::Cow;
 use std::fs;
 use std::path::PathBuf;
 
-use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_parser::pcapng::Block;
+use pcap_parser::traits::PcapNGPacketBlock as _;
+use pcap_parser::{PcapBlockOwned, PcapNGSlice};
 use softrnic_model::wire::RoceFrame;
 
 /// One entry of `scapy-golden.txt`.
@@ -38,22 +39,25 @@ fn path(name: &str) -> PathBuf {
 
 /// All frames of a capture file, of any protocol.
 pub(crate) fn frames_of(name: &str) -> Vec<Vec<u8>> {
-    let file = fs::File::open(path(name)).unwrap();
-    let mut reader = PcapNgReader::new(file).unwrap();
+    let file = fs::read(path(name)).unwrap();
     let mut frames = Vec::new();
-    while let Some(block) = reader.next_block() {
+    for block in PcapNGSlice::from_slice(&file).unwrap() {
         match block.unwrap() {
-            Block::EnhancedPacket(packet) => {
-                assert_eq!(packet.original_len as usize, packet.data.len(), "cut short");
-                frames.push(Cow::into_owned(packet.data));
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                assert!(!packet.truncated(), "cut short");
+                frames.push(packet.packet_data().to_vec());
             }
-            Block::SimplePacket(_) | Block::Packet(_) => panic!("an unexpected kind of block"),
-            Block::SectionHeader(_)
-            | Block::InterfaceDescription(_)
-            | Block::NameResolution(_)
-            | Block::InterfaceStatistics(_)
-            | Block::SystemdJournalExport(_)
-            | Block::Unknown(_) => {}
+            PcapBlockOwned::NG(
+                Block::SectionHeader(_)
+                | Block::InterfaceDescription(_)
+                | Block::InterfaceStatistics(_),
+            ) => {}
+            PcapBlockOwned::NG(other) => {
+                panic!("a block of type {:#x} where there are none", other.magic());
+            }
+            PcapBlockOwned::Legacy(_) | PcapBlockOwned::LegacyHeader(_) => {
+                panic!("not a pcapng file");
+            }
         }
     }
     frames

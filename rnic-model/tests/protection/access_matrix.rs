@@ -265,7 +265,7 @@ const WINDOW_STATES: [fn(&mut World, Setup) -> Key; 11] = [
     // the queue pair is gone
     |world, setup| {
         let key = setup.bound(world);
-        let only = usize::from(setup.window_type == WindowType::Type2B);
+        let only = usize::from(setup.window_type != WindowType::Type1);
         assert_eq!(world.unbind_of_qp(QP), only);
         key
     },
@@ -297,12 +297,13 @@ fn windows() {
 }
 
 /// Places and sizes: above 4 GiB, up to the last address, all of memory, and nothing.
-const SHAPES: [(u64, u64, u64); 8] = [
+const SHAPES: [(u64, u64, u64); 9] = [
     (0, 96, 0),
     (0x1000, 0, 0x77),
     (0x7fff_ffff_f000, 5 << 30, (1 << 32) + 3),
     (0xffff_fff0, 0x20, 0xffff_ffff_0000),
     (1 << 63, 1 << 62, 1 << 61),
+    (0_u64.wrapping_sub(4096), 4096, 0),
     (0_u64.wrapping_sub(4096), 4096, 0_u64.wrapping_sub(4096)),
     (0, u64::MAX, 0),
     (1, u64::MAX, 1),

@@ -328,7 +328,7 @@ impl Reference {
     pub(crate) fn unbind_of_qp(&mut self, qp: QpNum) -> usize {
         let mut count = 0;
         for object in self.objects.iter_mut().filter(|object| object.alive) {
-            if let Thing::Window(WindowType::Type2B, bound) = &mut object.thing
+            if let Thing::Window(WindowType::Type2A | WindowType::Type2B, bound) = &mut object.thing
                 && bound.as_ref().is_some_and(|bound| bound.qp == qp)
             {
                 *bound = None;
@@ -353,7 +353,7 @@ impl Reference {
         if object.pd != pd {
             faults.insert(AccessFault::WrongPd);
         }
-        if window_type == WindowType::Type2B && bound.is_some_and(|bound| bound.qp != qp) {
+        if window_type != WindowType::Type1 && bound.is_some_and(|bound| bound.qp != qp) {
             faults.insert(AccessFault::WrongQp);
         }
     }
@@ -428,7 +428,7 @@ impl Reference {
                     Thing::Region(spec, extent) => (None, None, extent, spec.access),
                     Thing::Window(window_type, bound) => {
                         let bound = bound.as_ref()?;
-                        let only_qp = (*window_type == WindowType::Type2B).then_some(bound.qp);
+                        let only_qp = (*window_type != WindowType::Type1).then_some(bound.qp);
                         (Some(*window_type), only_qp, &bound.extent, bound.rights)
                     }
                 };

@@ -1,8 +1,11 @@
 //! `softrnic bench`: bandwidth and latency of each operation, and the limits of the machine.
 
+mod bandwidth;
+mod latency;
 pub(crate) mod limits;
-#[cfg_attr(not(test), expect(dead_code, reason = "a test that is planned cannot yet be run"))]
 mod plan;
+mod run;
+mod station;
 
 use clap::{Args, Subcommand, ValueEnum};
 use softrnic_model::verbs::Mtu;
@@ -163,6 +166,10 @@ struct CommonArgs {
     #[arg(long, conflicts_with = "host")]
     local: bool,
 
+    /// The server of `--local` meets its client at this TCP port
+    #[arg(long, hide = true, value_name = "PORT", conflicts_with_all = ["host", "local"])]
+    meet: Option<u16>,
+
     /// How many operations for each size [default: 5000 for bw, 1000 for lat; fewer where those
     /// would move more than 1 GiB]
     #[arg(
@@ -222,10 +229,7 @@ struct SizeArgs {
 pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<(), Failure> {
     match &args.what {
         Bench::Limits(args) => limits::run(args, shared.json),
-        Bench::Transfer(transfer) => {
-            let test = transfer.test()?;
-            Err(Failure::not_yet(&format!("bench {}", test.name())))
-        }
+        Bench::Transfer(transfer) => run::run(&transfer.test()?, shared),
     }
 }
 

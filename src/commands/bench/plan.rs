@@ -52,6 +52,11 @@ pub(crate) enum End {
     },
     /// The client, with a server that it starts itself.
     Local,
+    /// That server.
+    Second {
+        /// Where the client waits for it.
+        meet: u16,
+    },
 }
 
 /// How long one size is measured.
@@ -116,11 +121,18 @@ impl Test {
             Metric::Bw => common.tx_depth.unwrap_or(operation.depth()),
             Metric::Lat => 1,
         };
-        let end = match &common.host {
+        let end = match (&common.host, common.meet) {
             _ if common.local => End::Local,
-            Some(host) => End::Client { host: host.clone() },
-            None => End::Server,
+            (_, Some(meet)) => End::Second { meet },
+            (Some(host), None) => End::Client { host: host.clone() },
+            (None, None) => End::Server,
         };
+        if metric == Metric::Lat && operation == Operation::Write && common.events {
+            return Err(Failure::usage(
+                "a WRITE raises no event at the other end; its latency is found by looking into memory",
+                "leave --events out, or measure send lat",
+            ));
+        }
         Ok(Self {
             operation,
             metric,
@@ -145,7 +157,21 @@ impl Test {
         }
     }
 
-    /// The test in words: `write bw`.
+    /// The command: `bench write bw`.
+    pub(crate) const fn command(&self) -> &'static str {
+        match (self.operation, self.metric) {
+            (Operation::Write, Metric::Bw) => "bench write bw",
+            (Operation::Write, Metric::Lat) => "bench write lat",
+            (Operation::Read, Metric::Bw) => "bench read bw",
+            (Operation::Read, Metric::Lat) => "bench read lat",
+            (Operation::Send, Metric::Bw) => "bench send bw",
+            (Operation::Send, Metric::Lat) => "bench send lat",
+            (Operation::Atomic(_), Metric::Bw) => "bench atomic bw",
+            (Operation::Atomic(_), Metric::Lat) => "bench atomic lat",
+        }
+    }
+
+    /// The test in words: `write bw`, with the kind of atomic.
     pub(crate) fn name(&self) -> String {
         let metric = match self.metric {
             Metric::Bw => "bw",

@@ -135,6 +135,12 @@ impl Fabric {
         self.weather = weather;
     }
 
+    /// How many hosts there are.
+    #[must_use]
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
     /// The virtual time.
     #[must_use]
     pub fn now(&self) -> Instant {

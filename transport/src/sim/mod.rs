@@ -3,5 +3,5 @@
 mod fabric;
 mod memory;
 
-pub use fabric::{Fabric, FabricConfig, Fate, HostId, Weather};
+pub use fabric::{Fabric, FabricConfig, Fate, Host, HostId, Weather};
 pub use memory::SimMemory;

@@ -19,10 +19,12 @@ use softrnic_model::wire::{Packet, Route, emit_frame};
 use super::Direction;
 use super::pcapng::Blocks;
 use crate::LinkSet;
-use crate::link::{Link, LinkCounters, Outgoing};
+use crate::link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 
 /// Bytes that may wait to be written.
 const BUFFER_LEN: usize = 64 << 10;
+/// Room for the block that makes them too many.
+const BLOCK_LEN_MAX: usize = 2 * PACKET_LEN_MAX;
 /// How long they may wait.
 const WRITE_AFTER_NS: u64 = 10_000_000;
 /// Ethernet, IPv4 or IPv6, and UDP header.
@@ -87,7 +89,7 @@ impl CaptureFile {
     /// The same to anything that can be written to.
     pub fn to(out: impl Write + Send + 'static, origin: SystemTime) -> Self {
         let since_epoch = origin.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let mut blocks = Blocks::default();
+        let mut blocks = Blocks::with_capacity(BUFFER_LEN + BLOCK_LEN_MAX);
         blocks.section(concat!("softrnic ", env!("CARGO_PKG_VERSION")));
         Self(Arc::new(Mutex::new(Recorder {
             out: Some(Box::new(out)),

@@ -18,7 +18,7 @@ const PACKET_FLAGS: u16 = 2;
 const NANOSECONDS: u8 = 9;
 
 /// Whole blocks, one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Blocks {
     bytes: Vec<u8>,
     /// Where the open block starts.
@@ -26,6 +26,11 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
+    /// No blocks yet, and room for so many bytes of them.
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), start: 0 }
+    }
+
     pub(super) fn as_slice(&self) -> &[u8] {
         &self.bytes
     }

@@ -6,7 +6,7 @@
 //! one of them all 32 bits of the ICRC check; with any other, 16 bits do and the pattern is noted.
 
 use softrnic_model::verbs::Gid;
-use softrnic_model::wire::{ICRC_LEN, IcrcRoute, IcrcVerdict, Route};
+use softrnic_model::wire::{ICRC_LEN, IcrcRoute, IcrcSeed, IcrcVerdict, Route};
 
 /// Flows that are remembered; more of them replace each other.
 const FLOWS: usize = 256;
@@ -67,8 +67,13 @@ impl Maker {
         identification: u16,
         packet: &[u8],
     ) -> [u8; ICRC_LEN] {
-        let seed = self.0.of(route).icrc.seed(packet.len() + ICRC_LEN);
+        let seed = self.seed(route, packet.len() + ICRC_LEN);
         seed.with_identification(identification).finish(packet)
+    }
+
+    /// The ICRC of what comes before a packet on `route` with this many bytes of UDP payload.
+    pub(crate) fn seed(&mut self, route: &Route, udp_payload_len: usize) -> IcrcSeed {
+        self.0.of(route).icrc.seed(udp_payload_len)
     }
 }
 

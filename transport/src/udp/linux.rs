@@ -29,6 +29,9 @@ const SEND_BATCH: usize = 16;
 /// was handled, into the same buffer, which then is still in the cache.
 const LARGE: usize = 16 << 10;
 
+/// The hop limit of the sockets that send to one receiver, which needs no control message.
+const HOP_LIMIT: u8 = 64;
+
 /// `recvmmsg` and `sendmmsg`, and their buffers.
 pub(super) struct Calls {
     buffers: Box<[[u8; BUFFER_LEN]]>,
@@ -71,6 +74,13 @@ impl System for Calls {
             header.msg_controllen = control.len() as _;
             count = i + 1;
         }
+        if count == 1 {
+            // SAFETY: as below, of one header.
+            let sent = unsafe {
+                libc::sendmsg(socket.as_raw_fd(), &raw const headers[0].msg_hdr, libc::MSG_DONTWAIT)
+            };
+            return if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(1) };
+        }
         // SAFETY: the first `count` headers point to names, vectors and controls of the lengths
         // they state, and the vectors into `bytes`; all of them outlive the call, and the kernel
         // writes to nothing but `msg_len` of the headers.
@@ -109,15 +119,25 @@ impl System for Calls {
         // lengths they state. All are borrowed or owned by this function and outlive the call;
         // nothing reads or writes them meanwhile.
         let received = unsafe {
-            libc::recvmmsg(
-                socket.as_raw_fd(),
-                headers.as_mut_ptr(),
-                batch_len(self.batch),
-                libc::MSG_DONTWAIT as _,
-                std::ptr::null_mut(),
-            )
+            if self.batch == 1 {
+                let header = &raw mut headers[0].msg_hdr;
+                let bytes = libc::recvmsg(socket.as_raw_fd(), header, libc::MSG_DONTWAIT);
+                headers[0].msg_len = libc::c_uint::try_from(bytes).unwrap_or(0);
+                if bytes < 0 { -1 } else { 1 }
+            } else {
+                libc::recvmmsg(
+                    socket.as_raw_fd(),
+                    headers.as_mut_ptr(),
+                    batch_len(self.batch),
+                    libc::MSG_DONTWAIT as _,
+                    std::ptr::null_mut(),
+                )
+            }
         };
-        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        let Ok(received) = usize::try_from(received) else {
+            self.batch = 1;
+            return Err(io::Error::last_os_error());
+        };
         let mut total = 0;
         for i in 0..received {
             let header = &headers[i].msg_hdr;
@@ -128,7 +148,10 @@ impl System for Calls {
                 take(&arrival, &self.buffers[i][..bytes]);
             }
         }
-        self.batch = if total > received * LARGE { 1 } else { RECEIVE_BATCH };
+        // A single datagram is taken by a call that looks for no more; the next call does, unless
+        // what came was large already.
+        let more = received == self.batch && total <= received * LARGE;
+        self.batch = if more { RECEIVE_BATCH } else { 1 };
         Ok(received)
     }
 }
@@ -209,7 +232,7 @@ fn put_control(control: &mut Control, burst: &Burst) {
         };
         control.push(level, kind, &c_int::from(burst.traffic_class).to_ne_bytes());
     }
-    if burst.hop_limit != 0 {
+    if burst.hop_limit != 0 && (burst.hop_limit != HOP_LIMIT || burst.to.ip().is_multicast()) {
         let (level, kind) = if v4 {
             (libc::IPPROTO_IP, libc::IP_TTL)
         } else {
@@ -289,9 +312,11 @@ pub(super) fn prepare_receive(socket: &UdpSocket, v4: bool, gro: bool) -> io::Re
 pub(super) fn prepare_send(socket: &UdpSocket, v4: bool, gso: bool) -> io::Result<bool> {
     if v4 {
         set(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+        set(socket, libc::IPPROTO_IP, libc::IP_TTL, c_int::from(HOP_LIMIT))?;
     } else {
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?;
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO_SEND, 1)?;
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, c_int::from(HOP_LIMIT))?;
     }
     let segments = gso && set(socket, libc::SOL_UDP, UDP_SEGMENT, 0).is_ok();
     if !segments {

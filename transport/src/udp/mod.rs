@@ -26,6 +26,7 @@ mod owner;
 mod portable;
 mod queue;
 mod sockets;
+mod split;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -36,17 +37,18 @@ use std::net::UdpSocket;
 
 use softrnic_model::Instant;
 use softrnic_model::verbs::Gid;
-use softrnic_model::wire::{Bth, ICRC_LEN, Route, split_icrc};
+use softrnic_model::wire::{Bth, ICRC_LEN, IcrcSeed, Route};
 use zerocopy::FromBytes;
 
+use self::checker::Checker;
 pub(crate) use self::checker::Maker;
-use self::checker::{Checker, Verdict};
 pub use self::config::{Offload, UdpConfig};
 pub use self::error::OpenError;
 #[cfg(target_os = "linux")]
 pub(crate) use self::linux::interface_facts;
-use self::queue::{Destination, FRAME_MAX, Queue};
+use self::queue::{Destination, Queue};
 use self::sockets::{Sockets, with_scope};
+use self::split::take_apart;
 use self::system::{Arrival, SEGMENTS_MAX, SendFault, System};
 use crate::link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 
@@ -60,6 +62,7 @@ pub struct UdpLink {
     system: Box<dyn System>,
     queue: Queue,
     maker: Maker,
+    recent: Option<Recent>,
     checker: Checker,
     counters: LinkCounters,
     peer_port: u16,
@@ -103,6 +106,7 @@ impl UdpLink {
             system,
             queue: Queue::new(segments_max),
             maker: Maker::new(),
+            recent: None,
             checker: Checker::new(),
             counters: LinkCounters::default(),
             peer_port: config.peer_port,
@@ -153,7 +157,9 @@ impl UdpLink {
         self.queue.joins()
     }
 
-    /// Why the last frame that counts as [`LinkCounters::tx_failed`] could not be sent.
+    /// Why the last frame that counts as [`LinkCounters::tx_failed`] could not be sent: what the
+    /// kernel said; [`io::ErrorKind::InvalidInput`] if its length or its route is none that this
+    /// link can send; [`io::ErrorKind::StorageFull`] if the link was not [ready](Link::ready).
     #[must_use]
     pub const fn last_send_error(&self) -> Option<&io::Error> {
         self.last_send_error.as_ref()
@@ -220,6 +226,7 @@ impl UdpLink {
         self.sockets.flow_labels && {
             // somebody has leased flow labels for himself (`IPV6_FLOWLABEL_MGR`): do without
             self.sockets.flow_labels = false;
+            self.recent = None;
             self.queue.clear_flow_labels()
         }
     }
@@ -277,6 +284,34 @@ impl UdpLink {
     }
 }
 
+/// What was worked out for the last frame: the next one mostly goes the same way and is as long.
+#[derive(Clone, Copy)]
+struct Recent {
+    route: Route,
+    slot: u8,
+    len: usize,
+    destination: Destination,
+    seed: IcrcSeed,
+}
+
+impl UdpLink {
+    /// Where a frame goes, and the seed of its ICRC; none if it cannot go there.
+    fn recent_for(&mut self, route: &Route, slot: u8, len: usize) -> Option<Recent> {
+        if let Some(recent) = self.recent
+            && recent.slot == slot
+            && recent.len == len
+            && recent.route == *route
+        {
+            return Some(recent);
+        }
+        let destination = self.destination(route, slot)?;
+        let from = self.sockets.route_from(destination.socket, route.dst);
+        let seed = self.maker.seed(&from, len);
+        self.recent = Some(Recent { route: *route, slot, len, destination, seed });
+        self.recent
+    }
+}
+
 impl Link for UdpLink {
     fn receive(
         &mut self,
@@ -313,9 +348,8 @@ impl Link for UdpLink {
         frame: Outgoing,
         fill: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> io::Result<()> {
-        let refuse = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
         if !(PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&frame.len) {
-            self.fail(1, refuse("packet too short or too long"));
+            self.fail(1, io::ErrorKind::InvalidInput.into());
             return Ok(());
         }
         let len = frame.len + ICRC_LEN;
@@ -324,19 +358,18 @@ impl Link for UdpLink {
             return Ok(());
         }
         let slot = Bth::ref_from_prefix(packet).map_or(0, |(bth, _)| bth.dest_qp().slot());
-        let Some(destination) = self.destination(&frame.route, slot) else {
-            self.fail(1, refuse("not a route from the address of this link"));
+        let Some(recent) = self.recent_for(&frame.route, slot, len) else {
+            self.fail(1, io::ErrorKind::InvalidInput.into());
             return Ok(());
         };
         if !self.queue.has_room() {
             self.fail(1, io::ErrorKind::StorageFull.into());
             return Ok(());
         }
-        let identification = self.queue.append(len, destination);
-        let route = self.sockets.route_from(destination.socket, frame.route.dst);
+        let identification = self.queue.append(len, recent.destination);
         if let Some((packet, icrc)) = self.queue.last_frame(len).split_last_chunk_mut::<ICRC_LEN>()
         {
-            *icrc = self.maker.icrc(&route, identification, packet);
+            *icrc = recent.seed.with_identification(identification).finish(packet);
         }
         if let Some(bit) = frame.damage.and_then(|bit| usize::try_from(bit).ok())
             && let Some(byte) = self.queue.last_frame(len).get_mut(bit / 8)
@@ -369,54 +402,6 @@ impl Link for UdpLink {
     fn counters(&self) -> LinkCounters {
         self.counters
     }
-}
-
-/// Cuts merged datagrams apart, checks each frame and delivers it. Returns how many were good.
-fn take_apart(
-    arrival: &Arrival,
-    dst: Gid,
-    bytes: &[u8],
-    checker: &mut Checker,
-    counters: &mut LinkCounters,
-    deliver: &mut dyn FnMut(&Route, &[u8]),
-) -> usize {
-    let route = Route {
-        src: arrival.from.ip().into(),
-        dst,
-        src_port: arrival.from.port(),
-        traffic_class: arrival.traffic_class,
-        hop_limit: arrival.hop_limit,
-        flow_label: arrival.flow_label,
-    };
-    counters.rx_bytes += bytes.len() as u64;
-    if bytes.is_empty() {
-        counters.rx_packets += 1;
-        counters.rx_bad_length += 1;
-    }
-    let mut good = 0;
-    for (position, datagram) in bytes.chunks(arrival.segment.max(1)).enumerate() {
-        counters.rx_packets += 1;
-        let fits = (PACKET_LEN_MIN + ICRC_LEN..=FRAME_MAX).contains(&datagram.len());
-        let Some((packet, icrc)) = split_icrc(datagram).filter(|_| fits) else {
-            counters.rx_bad_length += 1;
-            continue;
-        };
-        match checker.check(&route, position, packet, icrc) {
-            Verdict::Full => counters.rx_icrc_full += 1,
-            Verdict::Solved => counters.rx_icrc_solved += 1,
-            Verdict::Odd => {
-                counters.rx_icrc_solved += 1;
-                counters.rx_icrc_odd_identification += 1;
-            }
-            Verdict::Bad => {
-                counters.rx_bad_icrc += 1;
-                continue;
-            }
-        }
-        good += 1;
-        deliver(&route, packet);
-    }
-    good
 }
 
 #[cfg(unix)]

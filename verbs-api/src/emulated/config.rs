@@ -37,6 +37,9 @@ pub struct EmulatedConfig {
     pub faults: Option<String>,
     /// Writes one line per frame to standard error.
     pub trace: bool,
+    /// Tells its counters to whoever of the same user asks (`softrnic stat`; unix only). That it
+    /// cannot is no reason not to open.
+    pub publish: bool,
     /// Several frames per system call where the kernel can (`UDP_SEGMENT`, `UDP_GRO`).
     pub offload: udp::Offload,
     /// Bytes that one queue pair may have unacknowledged; 0 lets the receive buffer decide.
@@ -57,6 +60,7 @@ impl EmulatedConfig {
             capture: None,
             faults: None,
             trace: false,
+            publish: false,
             offload: udp::Offload::Auto,
             window_bytes: 0,
         }
@@ -82,7 +86,7 @@ impl EmulatedConfig {
     }
 
     /// What the environment asks for: `SOFTRNIC_CAPTURE`, `SOFTRNIC_FAULTS`, `SOFTRNIC_TRACE`,
-    /// `SOFTRNIC_PROFILE`, each only where nothing else was said before.
+    /// `SOFTRNIC_STAT`, `SOFTRNIC_PROFILE`, each only where nothing else was said before.
     ///
     /// # Errors
     /// A profile that does not exist.
@@ -95,6 +99,7 @@ impl EmulatedConfig {
             self.faults = variable("SOFTRNIC_FAULTS");
         }
         self.trace |= variable("SOFTRNIC_TRACE").is_some_and(|value| value != "0");
+        self.publish |= variable("SOFTRNIC_STAT").is_some_and(|value| value != "0");
         if let Some(name) = variable("SOFTRNIC_PROFILE") {
             self.profile = name
                 .parse()

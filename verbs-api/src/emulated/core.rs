@@ -1,17 +1,18 @@
 //! What the lock of an emulated device holds, and the one step of progress.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key};
+use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key, QpNum};
 use softrnic_model::{Device, Instant, MemoryId};
 use softrnic_transport::{Link, pump};
 
 use super::addresses::GidTable;
 use super::events::EventQueue;
 use crate::host_memory::HostMemory;
-use crate::provider::{ChannelId, MemoryRange};
+use crate::provider::{ChannelId, Counter, MemoryRange};
 
 /// A completion channel.
 #[derive(Debug)]
@@ -73,6 +74,8 @@ pub(super) struct Core {
     pub(super) reports: BTreeMap<CqId, Report>,
     pub(super) asynchronous: Arc<EventQueue<AsyncEvent>>,
     pub(super) duty: Duty,
+    /// When something arrived last.
+    pub(super) last_arrival: Instant,
     /// Why the device failed for good, once it has.
     failure: Option<io::Error>,
 }
@@ -95,13 +98,31 @@ impl Core {
             reports: BTreeMap::new(),
             asynchronous,
             duty: Duty { polled: false, armed: 0, relaxed: false, wakes_at: Instant::ZERO },
+            last_arrival: Instant::ZERO,
             failure: None,
         }
     }
 
     /// Takes in what has arrived and sends what is due. Returns how many packets moved.
     pub(super) fn progress(&mut self, now: Instant) -> usize {
-        self.step(|core| pump(&mut core.device, &mut *core.link, &core.memory, now))
+        self.receive(now) + self.send(now)
+    }
+
+    /// Takes in what has arrived.
+    pub(super) fn receive(&mut self, now: Instant) -> usize {
+        let moved =
+            self.step(|core| pump::receive(&mut core.device, &mut *core.link, &core.memory, now));
+        if moved != 0 {
+            self.last_arrival = now;
+        }
+        moved
+    }
+
+    /// Sends what is due, first what was just posted to a queue pair.
+    pub(super) fn send_first(&mut self, now: Instant, qp: QpNum) {
+        self.step(|core| {
+            pump::send_first(&mut core.device, &mut *core.link, &core.memory, now, qp)
+        });
     }
 
     /// Sends what is due.
@@ -165,10 +186,20 @@ impl Core {
         pump::next_deadline(&self.device, &*self.link)
     }
 
+    /// What device and link have counted, in a fixed order.
+    pub(super) fn counters(&self) -> Vec<Counter> {
+        let link = self.link.counters();
+        let named = |(name, value)| Counter { name: Cow::Borrowed(name), value };
+        let model = self.device.counters().iter().map(|(name, _, value)| (name, value));
+        model.chain(link.fields()).map(named).collect()
+    }
+
     /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
     /// on it counts as woken.
     pub(super) fn must_wake_engine(&mut self) -> bool {
-        match self.next_deadline() {
+        // An engine that sleeps until something arrives does not see what a poll has left owed.
+        let owed = (self.device.has_work() && !self.duty.relaxed).then_some(Instant::ZERO);
+        match owed.or_else(|| self.next_deadline()) {
             Some(due) if due < self.duty.wakes_at => {
                 self.duty.wakes_at = due;
                 true

@@ -26,6 +26,9 @@ use super::surroundings::Surroundings;
 
 /// How long a program may stop polling before the engine takes over.
 const RELAXED: Duration = Duration::from_millis(1);
+/// How long the engine looks for more after the last packet before it sleeps. Traffic comes in
+/// bursts, and to sleep and be woken between two of them costs more than they do.
+const LINGER_NS: u64 = 40_000;
 /// How often the engine yields to a program thread that wants the device.
 const YIELDS_MAX: u32 = 64;
 /// What the poller says when a socket is readable, and when interfaces have changed.
@@ -180,9 +183,16 @@ impl Shared {
         let mut now = self.now();
         let relaxed = core.duty.relaxes();
         if !relaxed {
-            while core.progress(now) != 0 && !self.is_closing() {
+            let mut last = now;
+            while !self.is_closing() {
+                if core.progress(now) != 0 {
+                    last = now;
+                } else if now.ns_since(last) >= LINGER_NS {
+                    break;
+                }
                 drop(core);
                 self.give_way();
+                std::thread::yield_now();
                 core = self.lock();
                 now = self.now();
                 if core.duty.polled && core.duty.armed == 0 {
@@ -190,7 +200,7 @@ impl Shared {
                     break;
                 }
             }
-        } else if core.next_deadline().is_some_and(|due| due <= now) {
+        } else if core.device.has_work() || core.next_deadline().is_some_and(|due| due <= now) {
             core.progress(now);
         }
         if core.failure().is_some() {

@@ -8,11 +8,14 @@ mod addresses;
 mod config;
 mod context;
 mod core;
+mod description;
 mod engine;
 mod events;
 mod notices;
 mod open;
 mod provider;
+#[cfg(unix)]
+mod published;
 mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -23,8 +26,11 @@ use std::sync::Arc;
 use softrnic_transport::udp;
 
 pub use config::{EmulatedConfig, OpenError};
+pub use description::Description;
 pub use open::EmulatedContext;
 pub use provider::EmulatedProvider;
+#[cfg(unix)]
+pub use published::Published;
 
 use crate::Context;
 

@@ -15,6 +15,8 @@ use super::core::Core;
 use super::engine::{self, Shared};
 use super::events::EventQueue;
 use super::notices::Notices;
+#[cfg(unix)]
+use super::published::Publication;
 use super::surroundings::{Surroundings, View, joined, open_links};
 use crate::provider::DeviceInfo;
 
@@ -32,6 +34,8 @@ pub struct EmulatedContext {
     pub(super) shared: Arc<Shared>,
     pub(super) asynchronous: Arc<EventQueue<AsyncEvent>>,
     engine: Option<JoinHandle<()>>,
+    #[cfg(unix)]
+    publication: Option<Publication>,
     pub(super) process: u32,
 }
 
@@ -87,13 +91,24 @@ impl EmulatedContext {
         // How it is at the beginning is no event.
         while device.next_event().is_some() {}
         let info = Self::info_of(&config);
-        let complete = table.come(&view.addresses).is_empty();
-        let surroundings = Surroundings::new(config, notices.is_some(), complete);
+        let (told, complete) = (notices.is_some(), table.come(&view.addresses).is_empty());
         let core = Core::new(device, link, table, Arc::clone(&asynchronous));
         let shared = Shared::new(core, notices).map_err(system("waiting for packets"))?;
         let shared = Arc::new(shared);
+        #[cfg(unix)]
+        let publication =
+            config.publish.then(|| Publication::start(&config, &shared).ok()).flatten();
+        let surroundings = Surroundings::new(config, told, complete);
         let engine = engine::start(&shared, surroundings).map_err(system("engine thread"))?;
-        Ok(Self { info, shared, asynchronous, engine: Some(engine), process: std::process::id() })
+        Ok(Self {
+            info,
+            shared,
+            asynchronous,
+            engine: Some(engine),
+            #[cfg(unix)]
+            publication,
+            process: std::process::id(),
+        })
     }
 
     /// How a device with this configuration is listed.
@@ -114,8 +129,13 @@ impl Drop for EmulatedContext {
         if std::process::id() != self.process {
             // A forked child: there is no engine, and closing would disturb the parent's poller.
             let _ = ManuallyDrop::new((Arc::clone(&self.shared), engine));
+            #[cfg(unix)]
+            let _ = ManuallyDrop::new(self.publication.take());
             return;
         }
+        // It asks for counters, so it goes first.
+        #[cfg(unix)]
+        drop(self.publication.take());
         self.shared.close();
         if let Some(engine) = engine {
             // A panic there has been dealt with when it happened.

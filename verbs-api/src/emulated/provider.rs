@@ -18,7 +18,11 @@ pub struct EmulatedProvider {
 }
 
 impl EmulatedProvider {
-    fn configs(&self) -> Verb<Vec<EmulatedConfig>> {
+    /// How its devices would be opened.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the system does not list its interfaces.
+    pub fn configs(&self) -> Verb<Vec<EmulatedConfig>> {
         let all = interfaces::all()
             .map_err(|_| VerbError::NotSupported("the system does not list its interfaces"))?;
         let config = |interface: interfaces::Interface| EmulatedConfig {

@@ -22,7 +22,12 @@ pub(super) fn on_duplicate(
         }
         Operation::ReadRequest => read_again(qp, packet),
         Operation::CompareSwap | Operation::FetchAdd => atomic_again(qp, packet),
-        _ => false,
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => false,
     };
     if !answered {
         shared.count(Counter::DropInvalidDuplicate);
@@ -46,7 +51,7 @@ fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
         return false;
     }
     let left = reth.len();
-    let rest = ReadRest { psn: got, key, addr: reth.va(), left, msn, begun: false };
+    let rest = ReadRest { psn: got, key, addr: reth.va(), left, msn, begun: false, again: true };
     qp.responder.responses.repeat(Response::Read(rest))
 }
 
@@ -55,5 +60,5 @@ fn atomic_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let Some(Replay::Atomic { psn, original, msn }) = qp.responder.replays.find(got) else {
         return false;
     };
-    qp.responder.responses.repeat(Response::Atomic { psn, original, msn })
+    qp.responder.responses.repeat(Response::Atomic { psn, original, msn, again: true })
 }

@@ -33,7 +33,12 @@ pub(super) fn execute<M: Memory + ?Sized>(
         Operation::CompareSwap | Operation::FetchAdd => {
             atomic(qp, shared, memory, facts, packet).map(|()| 1)
         }
-        _ => Err(Fault::UnsupportedOpcode),
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => Err(Fault::UnsupportedOpcode),
     }
 }
 
@@ -199,7 +204,7 @@ fn read(
     qp.responder.msn = next_msn(qp.responder.msn);
     let msn = qp.responder.msn;
     qp.responder.replays.keep(Replay::Read { psn, psns, key, addr, length, msn });
-    let rest = ReadRest { psn, key, addr, left: length, msn, begun: false };
+    let rest = ReadRest { psn, key, addr, left: length, msn, begun: false, again: false };
     qp.responder.responses.push(Response::Read(rest));
     Ok(psns)
 }
@@ -228,6 +233,6 @@ fn atomic<M: Memory + ?Sized>(
     qp.responder.msn = next_msn(qp.responder.msn);
     let (psn, msn) = (qp.responder.expected, qp.responder.msn);
     qp.responder.replays.keep(Replay::Atomic { psn, original, msn });
-    qp.responder.responses.push(Response::Atomic { psn, original, msn });
+    qp.responder.responses.push(Response::Atomic { psn, original, msn, again: false });
     Ok(())
 }

@@ -45,10 +45,12 @@ impl Fault {
             | Self::TooManyReads
             | Self::BadLength
             | Self::Misaligned => Some(NakCode::InvalidRequest),
-            Self::ReceiveTooSmall => match profile.receive_too_small.requester {
-                WcStatus::RemoteOperationError => Some(NakCode::RemoteOperational),
-                _ => Some(NakCode::InvalidRequest),
-            },
+            Self::ReceiveTooSmall
+                if profile.receive_too_small.requester == WcStatus::RemoteOperationError =>
+            {
+                Some(NakCode::RemoteOperational)
+            }
+            Self::ReceiveTooSmall => Some(NakCode::InvalidRequest),
             Self::Access(_) => Some(NakCode::RemoteAccess),
             Self::Memory | Self::Local(_) => Some(NakCode::RemoteOperational),
             Self::NotReady => None,

@@ -42,7 +42,12 @@ pub(super) fn judge_permission(operation: Operation, access: Access) -> Result<(
         Operation::Write => Access::REMOTE_WRITE,
         Operation::ReadRequest => Access::REMOTE_READ,
         Operation::CompareSwap | Operation::FetchAdd => Access::REMOTE_ATOMIC,
-        _ => return Err(Fault::UnsupportedOpcode),
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Flush
+        | Operation::AtomicWrite
+        | Operation::CongestionNotification => return Err(Fault::UnsupportedOpcode),
     };
     if access.contains(needs) { Ok(()) } else { Err(Fault::NotPermitted) }
 }

@@ -25,7 +25,7 @@ pub(crate) use execute::MESSAGE_MAX;
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
 use responses::{Replays, Response, ResponseQueue};
-pub(crate) use responses::{answered, next_frame, notified, read_payload, refused};
+pub(crate) use responses::{answered, is_due, next_frame, notified, read_payload, refused};
 
 /// The message that is being received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,11 +101,6 @@ impl Responder {
             Message::Send { slot, .. } => Some(slot),
             Message::Idle | Message::Write { .. } | Message::Skip => spare,
         }
-    }
-
-    /// Whether there is something to send.
-    pub(crate) fn owes(&self) -> bool {
-        self.cnp_due || !self.responses.is_empty()
     }
 
     /// The next sequence number expected.

@@ -24,8 +24,8 @@ pub(super) enum Response {
     Acknowledge { psn: Psn, msn: u32, syndrome: Syndrome },
     /// The rest of a READ.
     Read(ReadRest),
-    /// What an atomic found.
-    Atomic { psn: Psn, original: u64, msn: u32 },
+    /// What an atomic found; `again` as in [`ReadRest`].
+    Atomic { psn: Psn, original: u64, msn: u32, again: bool },
 }
 
 /// What is still to be sent of a READ.
@@ -39,6 +39,8 @@ pub(super) struct ReadRest {
     pub(super) msn: u32,
     /// The first packet has left.
     pub(super) begun: bool,
+    /// It has been answered before; the peer asks once more.
+    pub(super) again: bool,
 }
 
 impl ReadRest {
@@ -53,6 +55,13 @@ impl ReadRest {
 }
 
 impl Response {
+    fn psn(&self) -> Psn {
+        match *self {
+            Self::Acknowledge { psn, .. } | Self::Atomic { psn, .. } => psn,
+            Self::Read(rest) => rest.psn,
+        }
+    }
+
     fn is_ack(&self) -> bool {
         matches!(self, Self::Acknowledge { syndrome: Syndrome::Ack { .. }, .. })
     }
@@ -60,10 +69,20 @@ impl Response {
     fn is_plain(&self) -> bool {
         matches!(self, Self::Acknowledge { .. })
     }
+
+    /// Whether it carries data, for the first time or again.
+    fn has_data(&self, again: bool) -> bool {
+        match self {
+            Self::Acknowledge { .. } => false,
+            Self::Read(rest) => rest.again == again,
+            Self::Atomic { again: is, .. } => *is == again,
+        }
+    }
 }
 
 /// Answers in order. An acknowledgement says what all before it say, so it is merged with the one
-/// before, and needs no place before an answer that carries data; so `depth + 2` places suffice.
+/// before, and needs no place before an answer that carries data. READs and atomics take `depth`
+/// places at most, and those that are answered again as many: they take none from new ones.
 #[derive(Debug, Default)]
 pub(super) struct ResponseQueue {
     ring: Vec<Response>,
@@ -73,16 +92,16 @@ pub(super) struct ResponseQueue {
 impl ResponseQueue {
     pub(super) fn resize(&mut self, depth: usize) {
         self.depth = depth;
-        self.ring.reserve_exact((depth + 2).saturating_sub(self.ring.len()));
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.ring.is_empty()
+        self.ring.reserve_exact((2 * depth + 2).saturating_sub(self.ring.len()));
     }
 
     /// Whether one more READ or atomic may be open.
     pub(super) fn admits_read(&self) -> bool {
-        self.ring.iter().filter(|response| !response.is_plain()).count() < self.depth
+        self.admits(false)
+    }
+
+    fn admits(&self, again: bool) -> bool {
+        self.ring.iter().filter(|response| response.has_data(again)).count() < self.depth
     }
 
     /// Adds an answer behind all others.
@@ -92,6 +111,8 @@ impl ResponseQueue {
             Some(last) if last.is_ack() => *last = response,
             // Nothing more is owed to one who was refused and may send no more before he resumes.
             Some(Response::Acknowledge { .. }) if response.is_ack() => {}
+            // What was missing has come since.
+            Some(last) if last.is_plain() => *last = response,
             _ => self.ring.push(response),
         }
     }
@@ -99,16 +120,21 @@ impl ResponseQueue {
     /// Adds the answer to a repeated request, in the place of one that still waits and would say
     /// the same. False when there is no room: the peer will ask again.
     pub(super) fn repeat(&mut self, response: Response) -> bool {
-        let same = |waiting: &Response| match (*waiting, response) {
-            (Response::Read(waiting), Response::Read(again)) => waiting.overlaps(&again),
-            (Response::Atomic { psn, .. }, Response::Atomic { psn: again, .. }) => psn == again,
-            _ => false,
-        };
-        if let Some(waiting) = self.ring.iter_mut().find(|waiting| same(waiting)) {
-            *waiting = response;
-            return true;
+        for waiting in &mut self.ring {
+            match (waiting, response) {
+                (Response::Read(waiting), Response::Read(asked)) if waiting.overlaps(&asked) => {
+                    *waiting = ReadRest { again: waiting.again, ..asked };
+                    return true;
+                }
+                (Response::Atomic { psn, .. }, Response::Atomic { psn: asked, .. })
+                    if *psn == asked =>
+                {
+                    return true;
+                }
+                _ => {}
+            }
         }
-        if !self.admits_read() {
+        if !self.admits(true) {
             return false;
         }
         self.push(response);
@@ -145,11 +171,16 @@ pub(super) struct Replays {
 }
 
 impl Replays {
+    /// Changes how many there are, and keeps the latest.
     pub(super) fn resize(&mut self, depth: usize) {
-        if self.ring.len() != depth {
-            self.ring = alloc::vec![None; depth].into();
-            self.next = 0;
+        let len = self.ring.len();
+        let latest = len.min(depth);
+        let mut ring = alloc::vec![None; depth];
+        for (age, place) in (1..).zip(ring.iter_mut().take(latest).rev()) {
+            *place = self.ring.get((self.next + len - age) % len).copied().flatten();
         }
+        self.ring = ring.into();
+        self.next = if latest == depth { 0 } else { latest };
     }
 
     pub(super) fn clear(&mut self) {
@@ -172,6 +203,16 @@ impl Replays {
     }
 }
 
+/// Whether this is still the next answer.
+pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
+    match frame.origin {
+        Origin::Cnp => qp.responder.cnp_due,
+        Origin::Request { .. } | Origin::Response => {
+            qp.responder.responses.front().is_some_and(|next| next.psn() == frame.psn)
+        }
+    }
+}
+
 /// The next answer, if one is owed.
 pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
     if qp.responder.cnp_due {
@@ -182,9 +223,9 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
         Response::Acknowledge { psn, msn, syndrome } => {
             let header =
                 header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
-            frame(qp, header, Payload::None, 0)
+            frame(qp, header, psn, Payload::None, 0)
         }
-        Response::Atomic { psn, original, msn } => {
+        Response::Atomic { psn, original, msn, .. } => {
             let mut header = header(
                 qp,
                 Operation::AtomicAcknowledge,
@@ -194,7 +235,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
                 Some((Syndrome::ACK, msn)),
             );
             header.push(&AtomicAckEth::new(original));
-            frame(qp, header, Payload::None, 0)
+            frame(qp, header, psn, Payload::None, 0)
         }
         Response::Read(ReadRest { psn, key, addr, left, msn, begun, .. }) => {
             let len = left.min(qp.attr.path_mtu.bytes());
@@ -202,7 +243,7 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
             let aeth = (place != Place::Middle).then_some((Syndrome::ACK, msn));
             let header = header(qp, Operation::ReadResponse, place, psn, len, aeth);
             let payload = if len == 0 { Payload::None } else { Payload::Region { key, addr } };
-            frame(qp, header, payload, len)
+            frame(qp, header, psn, payload, len)
         }
     })
 }
@@ -217,29 +258,31 @@ fn header(
 ) -> HeaderBuf {
     let kind = Kind::new(Service::Rc, operation, place);
     let mut header = HeaderBuf::new();
-    header.push(&bth(kind, qp.attr.dest_qp, psn, payload_len));
+    header.push(&bth(qp, kind, qp.attr.dest_qp, psn, payload_len));
     if let Some((syndrome, msn)) = aeth {
         header.push(&Aeth::new(syndrome, msn));
     }
     header
 }
 
-fn frame(qp: &Qp, header: HeaderBuf, payload: Payload, payload_len: u32) -> FrameOut {
+fn frame(qp: &Qp, header: HeaderBuf, psn: Psn, payload: Payload, payload_len: u32) -> FrameOut {
     FrameOut {
         route: qp.route,
         header,
         payload,
         payload_len,
         owner: qp.index,
+        psn,
         origin: Origin::Response,
     }
 }
 
 fn congestion_notification(qp: &Qp) -> FrameOut {
     let mut header = HeaderBuf::new();
-    header.push(&Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_becn(true));
+    let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_pkey(qp.pkey);
+    header.push(&bth.with_becn(true));
     header.push(&[0_u8; 16]);
-    FrameOut { origin: Origin::Cnp, ..frame(qp, header, Payload::None, 0) }
+    FrameOut { origin: Origin::Cnp, ..frame(qp, header, Psn::new(0), Payload::None, 0) }
 }
 
 /// Copies what a READ response carries. The right to it is judged again as it leaves.
@@ -277,11 +320,15 @@ pub(crate) fn notified(qp: &mut Qp, shared: &mut Shared) {
     shared.count(Counter::CnpSent);
 }
 
-/// The bytes that a READ asks for can no longer be had: it is refused after all.
+/// The bytes that a READ asks for can no longer be had: it is refused after all. One that was
+/// answered before is not answered again; its right may well have ended when the peer had its bytes.
 pub(crate) fn refused(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
-    if let Some(Response::Read(ReadRest { psn, .. })) = qp.responder.responses.front().copied() {
-        qp.responder.responses.ring.clear();
-        qp.responder.expected = psn;
+    let Some(Response::Read(rest)) = qp.responder.responses.front().copied() else { return };
+    if rest.again {
+        qp.responder.responses.pop();
+        return shared.count(Counter::DropInvalidDuplicate);
     }
+    qp.responder.responses.ring.clear();
+    qp.responder.expected = rest.psn;
     fail(qp, shared, fault);
 }

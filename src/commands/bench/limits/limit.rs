@@ -1,5 +1,6 @@
-//! The limits by name, taken in turns, and their table.
+//! The limits by name, taken in turns with the figures, and their tables.
 
+use super::figure::Figures;
 use super::sample::{Sample, Samples, Setting, WAITED_MAX, failed, median};
 use super::{Group, LimitsArgs, alone, udp_latency, udp_throughput};
 use crate::error::Failure;
@@ -77,12 +78,20 @@ impl Limit {
             Group::InProcess => vec![Self::InProcess1, Self::InProcess32],
             Group::Memcpy => MEMORY_SIZES.map(Self::Memcpy).to_vec(),
             Group::Crc => MEMORY_SIZES.map(Self::Crc32).to_vec(),
+            Group::QueuePairs | Group::Threads => Vec::new(),
         }
     }
 }
 
-const GROUPS: [Group; 5] =
-    [Group::Udp, Group::Latency, Group::InProcess, Group::Memcpy, Group::Crc];
+const GROUPS: [Group; 7] = [
+    Group::Udp,
+    Group::Latency,
+    Group::InProcess,
+    Group::Memcpy,
+    Group::Crc,
+    Group::QueuePairs,
+    Group::Threads,
+];
 
 const COLUMNS: [Column; 10] = [
     Column { key: "limit", title: "limit" },
@@ -100,13 +109,21 @@ const COLUMNS: [Column; 10] = [
 /// Measures all that `args` ask for.
 pub(super) fn report(args: &LimitsArgs) -> Result<Report, Failure> {
     let cores = Setting::cores().map_err(failed("learn the allowed cores"))?;
-    let setting = Setting { time: args.sample_time, cores, realtime: args.realtime };
-    let limits: Vec<Limit> = GROUPS
-        .into_iter()
-        .filter(|group| args.only.is_empty() || args.only.contains(group))
-        .flat_map(|group| Limit::of(group, &args.size))
-        .collect();
-    let measured = in_turns(&limits, args.samples, &setting)?;
+    let setting = Setting { time: args.sample_time(), cores, realtime: args.realtime };
+    let mut groups = GROUPS.to_vec();
+    groups.retain(|group| args.only.is_empty() || args.only.contains(group));
+    let limits = groups.iter().flat_map(|&group| Limit::of(group, &args.size));
+    let mut measured: Vec<(Limit, Samples)> =
+        limits.map(|limit| (limit, Samples::default())).collect();
+    let mut figures = Figures::of(&groups);
+    for _ in 0..args.samples() {
+        // One sample of each, then the next of each: what disturbs the machine for a while
+        // disturbs all.
+        for (limit, samples) in &mut measured {
+            samples.push(setting.quiet_sample(|setting| limit.sample(setting))?);
+        }
+        figures.sample(&setting)?;
+    }
 
     let line_ns = median(measured.iter().flat_map(|(_, samples)| samples.line_ns()));
     let mut table = Table::new(&COLUMNS);
@@ -129,8 +146,11 @@ pub(super) fn report(args: &LimitsArgs) -> Result<Report, Failure> {
     let mut report = Report::new("bench limits")
         .fact("cores", "cores", format!("{first}, {second}"))
         .fact("core_to_core_ns", "cache line from one to the other [ns]", line_ns)
-        .table("limits", table);
-    let waited = measured.iter().map(|(_, samples)| samples.waited()).fold(0.0, f64::max);
+        .table("limits", table)
+        .table("figures", figures.table());
+    figures.notes().for_each(|note| report.note(note));
+    let waited = measured.iter().map(|(_, samples)| samples.waited());
+    let waited = waited.fold(figures.waited(), f64::max);
     if waited > WAITED_MAX {
         report.note(format!(
             "Other programs had our cores for up to {:.0} % of a sample: figures may be too low. End \
@@ -139,20 +159,4 @@ pub(super) fn report(args: &LimitsArgs) -> Result<Report, Failure> {
         ));
     }
     Ok(report)
-}
-
-/// One sample of each, then the next of each: what disturbs the machine for a while disturbs all.
-fn in_turns(
-    limits: &[Limit],
-    rounds: u16,
-    setting: &Setting,
-) -> Result<Vec<(Limit, Samples)>, Failure> {
-    let mut measured: Vec<(Limit, Samples)> =
-        limits.iter().map(|&limit| (limit, Samples::default())).collect();
-    for _ in 0..rounds {
-        for (limit, samples) in &mut measured {
-            samples.push(setting.quiet_sample(|setting| limit.sample(setting))?);
-        }
-    }
-    Ok(measured)
 }

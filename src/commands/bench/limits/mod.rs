@@ -1,5 +1,5 @@
-//! `softrnic bench limits`: what this machine allows at most, to set beside what the device
-//! reaches.
+//! `softrnic bench limits`: what this machine allows at most, and beside it what the device reaches
+//! in the same run.
 //!
 //! Each limit is a function that takes one short sample, so that samples of several limits, or of a
 //! limit and of the device, can alternate in one run: on a shared or virtual machine figures from
@@ -10,6 +10,12 @@
 
 #[cfg(target_os = "linux")]
 mod alone;
+#[cfg(target_os = "linux")]
+mod device;
+#[cfg(target_os = "linux")]
+mod fabric;
+#[cfg(target_os = "linux")]
+mod figure;
 #[cfg(target_os = "linux")]
 mod floor;
 #[cfg(target_os = "linux")]
@@ -41,7 +47,8 @@ pub(crate) const PEER_COMMAND: &str = "limits-peer";
 
 const AFTER_HELP: &str = "\
 Examples:
-  softrnic bench limits                      all groups: half a minute or more
+  softrnic bench limits                      all groups: two minutes or more
+  softrnic bench limits --quick              the same with fewer and shorter samples
   softrnic bench limits --only udp,latency   what UDP allows
   softrnic bench limits -s 64,1024,4096      other datagram sizes
   softrnic --json bench limits -n 15         more samples, for a program
@@ -50,7 +57,11 @@ Columns `near` and `far` are medians of the samples during which the two cores s
 and of the others; compare figures of the same state only. `waited` is the largest share of a
 sample in which other programs had our cores; above 3 % the figures are too low.";
 
-/// Measure what this machine allows at most: UDP between two processes, copying, CRC (Linux)
+/// Measure what this machine allows at most, and how near the device comes to it (Linux)
+///
+/// Limits: UDP between two processes, the least device within one thread, copying, CRC. Figures:
+/// the device on the simulated fabric and over UDP, each with the limit that was sampled in turns
+/// with it, the bar that it is held to, and the verdict.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LimitsArgs {
@@ -65,23 +76,39 @@ pub(crate) struct LimitsArgs {
     )]
     size: Vec<u16>,
 
-    /// Samples of each limit, the limits taking turns
+    /// Samples of each, all taking turns [default: 5; 3 with --quick]
     #[arg(
-        long, short = 'n', value_name = "NUMBER", default_value_t = 5,
+        long, short = 'n', value_name = "NUMBER",
         value_parser = clap::value_parser!(u16).range(1..=1000)
     )]
-    samples: u16,
+    samples: Option<u16>,
 
-    /// How long a sample takes, 60ms to 400ms
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = sample_time)]
-    sample_time: Duration,
+    /// How long a sample takes, 60ms to 400ms [default: 200ms; 100ms with --quick]
+    #[arg(long, value_name = "TIME", value_parser = sample_time)]
+    sample_time: Option<Duration>,
+
+    /// Fewer and shorter samples
+    #[arg(long)]
+    quick: bool,
 
     /// Run samples before all ordinary programs (SCHED_FIFO; needs CAP_SYS_NICE)
     #[arg(long)]
     realtime: bool,
 }
 
-/// Limits of one kind.
+#[cfg(target_os = "linux")]
+impl LimitsArgs {
+    fn samples(&self) -> u16 {
+        self.samples.unwrap_or(if self.quick { 3 } else { 5 })
+    }
+
+    fn sample_time(&self) -> Duration {
+        let default = if self.quick { 100 } else { 200 };
+        self.sample_time.unwrap_or(Duration::from_millis(default))
+    }
+}
+
+/// Limits of one kind, and the figures of the device beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Group {
     /// UDP throughput in bursts (UDP_SEGMENT and UDP_GRO) between two processes
@@ -94,6 +121,10 @@ enum Group {
     Memcpy,
     /// CRC-32, as the ICRC needs it
     Crc,
+    /// Ten thousand queue pairs of one device: memory, and the speed of a busy one
+    QueuePairs,
+    /// Two threads with a queue pair each on one device
+    Threads,
 }
 
 /// The longest datagram that is a RoCEv2 frame: 4096 bytes and all headers; and what makes a burst

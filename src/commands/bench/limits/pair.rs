@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 
 use super::sample::{Sample, Setting, failed, run_delay_ns};
 use super::sys::{self, Cpus, Page, SharedPage};
-use super::{PEER_COMMAND, udp_latency, udp_throughput};
+use super::{PEER_COMMAND, device, udp_latency, udp_throughput};
 use crate::error::Failure;
 
 /// Nothing that the two do takes longer, in seconds.
@@ -41,6 +41,10 @@ pub(crate) enum Job {
     UdpReceive,
     /// Sends back what it receives.
     UdpEcho,
+    /// Lets its device serve.
+    DeviceTarget,
+    /// Sends back with its device what that receives.
+    DeviceEcho,
 }
 
 impl Job {
@@ -49,6 +53,8 @@ impl Job {
         match self {
             Self::UdpReceive => "udp-receive",
             Self::UdpEcho => "udp-echo",
+            Self::DeviceTarget => "device-target",
+            Self::DeviceEcho => "device-echo",
         }
     }
 }
@@ -80,14 +86,24 @@ pub(super) struct Pair {
 impl Pair {
     /// Starts a peer for `job` and measures how near it sits. The measurement runs from here on.
     pub(super) fn start(job: Job, setting: &Setting) -> Result<Self, Failure> {
+        Self::start_with(job, setting, |_| Ok(()))
+    }
+
+    /// The same; `equip` puts into the page what the peer needs to begin.
+    pub(super) fn start_with(
+        job: Job,
+        setting: &Setting,
+        equip: impl FnOnce(&Page) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
         let (mine, theirs) = setting.cores;
         if mine == theirs {
             return Err(Failure::failed(
                 "bench limits: UDP between two processes needs two cores, and one is allowed",
-                "allow more (taskset, cgroup), or choose others with --only in-process,memcpy,crc",
+                "allow more (taskset, cgroup), or choose others with --only in-process,memcpy,crc,queue-pairs",
             ));
         }
         let (page, socket) = prepare(0).map_err(failed("prepare a socket and shared memory"))?;
+        equip(&page)?;
         let peer = spawn(job, theirs, &page).map_err(failed("start the peer process"))?;
         let mut pair =
             Self { peer, page, socket, line_ns: 0.0, waited_before_ns: 0, begun: Instant::now() };
@@ -242,17 +258,32 @@ pub(crate) fn run_peer(args: &PeerArgs) -> Result<(), Failure> {
     core.map_err(failed("bind to a core"))?;
     let socket = publish_socket(&page, 1).map_err(failed("prepare a socket"))?;
     let [parent_port, _] = &page.ports;
-    if args.job == Job::UdpEcho {
-        connect(&socket, parent_port.load(Acquire)).map_err(failed("connect to the parent"))?;
-    }
+    let end = match args.job {
+        Job::UdpReceive => None,
+        Job::UdpEcho => {
+            connect(&socket, parent_port.load(Acquire)).map_err(failed("connect to the parent"))?;
+            None
+        }
+        Job::DeviceTarget | Job::DeviceEcho => Some(device::open_peer(&page)?),
+    };
     page.phase.0.store(phase::READY, Release);
     answer_lines(&page)?;
     let waited_before = run_delay_ns();
-    let found = match args.job {
-        Job::UdpReceive => udp_throughput::receive(&page, &socket),
-        Job::UdpEcho => udp_latency::echo(&page, &socket),
-    };
-    let [a, b, c] = found.map_err(failed("receive"))?;
+    let stop = &page.stop.0;
+    let [a, b, c] = match (args.job, end) {
+        (Job::UdpReceive, _) => udp_throughput::receive(&page, &socket),
+        (Job::UdpEcho, _) => udp_latency::echo(&page, &socket),
+        (Job::DeviceTarget | Job::DeviceEcho, None) => Ok([0; 3]),
+        (Job::DeviceTarget, Some(end)) => {
+            end.serve(stop);
+            Ok([0; 3])
+        }
+        (Job::DeviceEcho, Some(end)) => {
+            end.echo(stop)?;
+            Ok([0; 3])
+        }
+    }
+    .map_err(failed("receive"))?;
     let waited = run_delay_ns().saturating_sub(waited_before);
     for (slot, value) in page.results.iter().zip([a, b, c, waited]) {
         slot.store(value, Relaxed);

@@ -16,6 +16,8 @@ use std::sync::atomic::AtomicU64;
 
 use libc::{c_int, c_void};
 
+use super::device;
+
 /// The result of a call that says -1 for an error.
 fn check(result: c_int) -> io::Result<c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -44,6 +46,8 @@ pub(super) struct Page {
     pub(super) ports: [AtomicU64; 2],
     /// What the peer found.
     pub(super) results: [AtomicU64; 4],
+    /// How to reach the devices: the parent's, the peer's.
+    pub(super) ends: [[AtomicU64; device::TOLD]; 2],
 }
 
 /// A [`Page`] in shared memory.
@@ -154,6 +158,26 @@ impl Cpus {
         check(unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), &raw const self.0) })
             .map(drop)
     }
+}
+
+/// Bytes that this process has allocated and not freed, as its allocator counts them: small blocks
+/// with the allocator's own headers, and large ones (`mallinfo2(3)`).
+#[cfg(target_env = "gnu")]
+pub(super) fn allocated_bytes() -> u64 {
+    // SAFETY: the call takes nothing and returns numbers.
+    let found = unsafe { libc::mallinfo2() };
+    (found.uordblks + found.hblkhd) as u64
+}
+
+/// Bytes of memory that this process has in use (`statm` of proc(5)), for want of a count of what it
+/// has allocated.
+#[cfg(not(target_env = "gnu"))]
+pub(super) fn allocated_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok());
+    // SAFETY: the call takes a number and returns one.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    pages.unwrap_or(0_u64) * u64::try_from(page).unwrap_or(4096)
 }
 
 /// Whether this thread is scheduled before all ordinary ones (`SCHED_FIFO`, the lowest priority).

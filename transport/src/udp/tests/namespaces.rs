@@ -231,24 +231,21 @@ fn bursts_cross_the_cable_whole() {
 #[test]
 fn groups_and_link_local_addresses_work_across_the_cable() {
     let Some(cable) = Cable::new(1500, true) else { return };
-    let link_local = |host| {
-        let address = cable.at(host, || {
-            let interface = crate::interfaces::by_name("c").unwrap().unwrap();
-            assert_eq!((interface.mtu, interface.up), (Some(1500), true));
-            interface.addresses[0]
-        });
-        assert!(matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()), "{address}");
-        UdpConfig::new(address)
-    };
+    // the link comes up and the address is free to use only after a moment
     let open = |host| {
-        let config = link_local(host);
-        // the address is tentative for a moment
         let started = std::time::Instant::now();
         loop {
-            match cable.at(host, || UdpLink::open(&config)) {
-                Ok(link) => return link,
-                Err(error) => assert!(started.elapsed() < Duration::from_secs(10), "{error}"),
+            let link = cable.at(host, || {
+                let interface = crate::interfaces::by_name("c").unwrap().unwrap();
+                assert_eq!(interface.mtu, Some(1500));
+                let first = interface.addresses[0];
+                let usable = matches!(first, IpAddr::V6(v6) if v6.is_unicast_link_local());
+                (interface.up && usable).then(|| UdpLink::open(&UdpConfig::new(first)).ok())
+            });
+            if let Some(link) = link.flatten() {
+                return link;
             }
+            assert!(started.elapsed() < Duration::from_secs(10), "no link-local address");
             std::thread::sleep(Duration::from_millis(100));
         }
     };

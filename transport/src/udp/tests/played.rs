@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use softrnic_model::wire::IcrcSeed;
+use softrnic_model::wire::{IcrcSeed, split_icrc};
 
 use super::super::system::Burst;
 use super::*;

@@ -1,11 +1,17 @@
 //! `softrnic pingpong`: SEND back and forth, with the options of `ibv_rc_pingpong` and its sisters.
 
+mod play;
+
 use clap::Args;
 use softrnic_model::verbs::{Mtu, QpType};
 
+use crate::cli::Shared;
 use crate::error::Failure;
-use crate::exchange::Settings;
+use crate::exchange::{QueuePairInfo, Settings};
+use crate::output::Report;
+use crate::peer;
 use crate::units::{self, show_size};
+use crate::words;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -70,9 +76,9 @@ pub(crate) struct PingpongArgs {
     )]
     pub(crate) sl: u8,
 
-    /// Index of the local GID
-    #[arg(long, short, value_name = "INDEX", default_value_t = 0)]
-    pub(crate) gid_idx: u8,
+    /// Index of the local GID [default: the first that is IPv4, else IPv6]
+    #[arg(long, short, value_name = "INDEX")]
+    pub(crate) gid_idx: Option<u8>,
 
     /// Check every byte that arrives
     #[arg(long, short)]
@@ -118,15 +124,10 @@ impl PingpongArgs {
     }
 
     /// What both ends must have been told alike, under the names of the options.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a ping-pong cannot yet be run"))]
     pub(crate) fn settings(&self) -> Settings {
-        let transport = match self.transport() {
-            QpType::Rc => "RC",
-            QpType::Uc => "UC",
-            QpType::Ud => "UD",
-        };
+        let service = words::service(self.transport());
         Settings::from_pairs([
-            ("transport (--uc, --ud)", transport.to_string()),
+            ("transport (--uc, --ud)", service.to_string()),
             ("--size", self.message_size().to_string()),
             ("--iters", self.iters.to_string()),
             ("--mtu", self.mtu.bytes().to_string()),
@@ -134,9 +135,31 @@ impl PingpongArgs {
     }
 }
 
-pub(crate) fn run(args: &PingpongArgs) -> Result<(), Failure> {
+/// Plays and prints.
+pub(crate) fn run(args: &PingpongArgs, shared: &Shared) -> Result<(), Failure> {
     args.check()?;
-    Err(Failure::not_yet(if args.host.is_some() { "pingpong HOST" } else { "pingpong" }))
+    let played = peer::with_peer(shared, args.host.as_deref(), |context, exchange| {
+        play::play(args, context, exchange)
+    })?;
+    let (size, iters) = (args.message_size(), u64::from(args.iters));
+    let bytes = 2 * size * iters;
+    let seconds = played.elapsed.as_secs_f64();
+    let end = |info: &QueuePairInfo| {
+        let QueuePairInfo { qpn, psn, gid, .. } = info;
+        format!("QPN {qpn:?}, PSN {psn:?}, GID {gid}")
+    };
+    let report = Report::new("pingpong")
+        .fact("service", "service", words::service(args.transport()))
+        .fact("local", "local", end(&played.local))
+        .fact("remote", "remote", end(&played.remote))
+        .fact("mtu", "path MTU", u64::from(args.mtu.bytes()))
+        .fact("size", "bytes of a message", size)
+        .fact("iterations", "iterations", iters)
+        .fact("bytes", "bytes in both directions", bytes)
+        .fact("seconds", "seconds", seconds)
+        .fact("mbit_s", "Mbit/s", bytes as f64 * 8.0 / seconds / 1e6)
+        .fact("us_per_iteration", "us an iteration", seconds * 1e6 / args.iters as f64);
+    Ok(report.print(shared.json)?)
 }
 
 #[cfg(test)]
@@ -160,7 +183,7 @@ mod tests {
         let args = parsed(&[]);
         assert_eq!((args.transport(), args.message_size()), (QpType::Rc, 4096));
         assert_eq!((args.iters, args.rx_depth, args.mtu), (1000, 500, Mtu::B1024));
-        assert_eq!((args.sl, args.gid_idx), (0, 0));
+        assert_eq!((args.sl, args.gid_idx), (0, None));
         assert!(!(args.events || args.chk || args.inline) && args.host.is_none());
     }
 
@@ -169,7 +192,7 @@ mod tests {
         let line = "-s 64 -n 5 -e -m 4096 -r 20 -l 3 -g 1 -c host";
         let args = parsed(&line.split(' ').collect::<Vec<_>>());
         assert_eq!((args.message_size(), args.iters, args.rx_depth), (64, 5, 20));
-        assert_eq!((args.mtu, args.sl, args.gid_idx), (Mtu::B4096, 3, 1));
+        assert_eq!((args.mtu, args.sl, args.gid_idx), (Mtu::B4096, 3, Some(1)));
         assert!(args.events && args.chk);
         assert_eq!(args.host.as_deref(), Some("host"));
     }

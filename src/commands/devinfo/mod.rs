@@ -1,0 +1,87 @@
+//! `softrnic devinfo`: what the devices of this host are and can do.
+
+mod capabilities;
+mod tables;
+
+use clap::Args;
+use softrnic_transport::interfaces;
+use softrnic_verbs::emulated::{EmulatedConfig, EmulatedProvider};
+
+use crate::cli::Shared;
+use crate::device::Settings;
+use crate::error::Failure;
+use crate::output::Report;
+use crate::units::Address;
+
+const AFTER_HELP: &str = "\
+Examples:
+  softrnic devinfo                           the devices of this host, one for each interface
+  softrnic devinfo -d eth0 -v                all limits and capabilities of the device on eth0
+  softrnic devinfo --profile cx5 -v          how a ConnectX-5 behaves where devices differ
+  softrnic devinfo --json                    the same for programs
+
+Nothing is opened: what is shown is what a program would find.";
+
+/// Show the devices: names, addresses (GIDs), port state, MTU, limits and capabilities
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct DevinfoArgs {
+    /// Show every limit and capability, not only the devices and their ports
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+/// Lists and prints.
+pub(crate) fn run(args: &DevinfoArgs, shared: &Shared) -> Result<(), Failure> {
+    let settings = Settings::new(shared).into_config();
+    let profile = settings.profile;
+    let configs = chosen(settings, shared.address.as_ref())?;
+    let described: Vec<_> = configs.iter().map(EmulatedConfig::describe).collect();
+    let mut report = Report::new("devinfo")
+        .fact("transport", "transport", "RoCEv2 (UDP), Ethernet link layer")
+        .fact("udp_port", "UDP port", u64::from(softrnic_model::wire::ROCE_PORT))
+        .fact("profile", "profile", profile.name)
+        .table("devices", tables::devices(&configs, &described))
+        .table("gids", tables::gids(&described))
+        .table("pkeys", tables::pkeys(&described));
+    if args.verbose {
+        let attributes = described.first().map(|device| &device.attributes);
+        report = report
+            .table("limits", tables::limits(attributes))
+            .table("capabilities", capabilities::table())
+            .table("profile", tables::profile(&profile));
+    }
+    Ok(report.print(shared.json)?)
+}
+
+/// The devices that `address` chooses; all without one.
+fn chosen(
+    settings: EmulatedConfig,
+    address: Option<&Address>,
+) -> Result<Vec<EmulatedConfig>, Failure> {
+    let provider = EmulatedProvider { settings };
+    let all = provider.configs().map_err(|error| Failure::plain(error.to_string()))?;
+    match address {
+        None => Ok(all),
+        Some(Address::Interface(name)) => {
+            let suffix = format!("_{name}");
+            let found = all.into_iter().find(|config| config.name.ends_with(&suffix));
+            found.map(|config| vec![config]).ok_or_else(|| {
+                Failure::usage(
+                    format!("--address: no interface called {name} is up and has an address"),
+                    "`softrnic devinfo` without it lists all devices",
+                )
+            })
+        }
+        Some(Address::Ip(ip)) => {
+            let owner = interfaces::by_address(*ip).ok().flatten().ok_or_else(|| {
+                Failure::usage(
+                    format!("--address: no interface of this host has the address {ip}"),
+                    "`softrnic devinfo` without it lists all devices",
+                )
+            })?;
+            let name = format!("softrnic_{}", owner.name);
+            Ok(vec![EmulatedConfig { name, addresses: vec![*ip], ..provider.settings }])
+        }
+    }
+}

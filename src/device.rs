@@ -1,0 +1,152 @@
+//! Opening the device that the command line asks for.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use softrnic_model::profile;
+use softrnic_transport::{interfaces, udp};
+use softrnic_verbs::Context;
+use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, OpenError};
+
+use crate::cli::{Profile, Shared};
+use crate::error::Failure;
+use crate::units::Address;
+
+/// Addresses that processes of one host take when nobody says which: all are local on Linux.
+fn free_for_all() -> impl Iterator<Item = IpAddr> {
+    (2..=250).map(|last| IpAddr::from(Ipv4Addr::new(127, 0, 0, last)))
+}
+
+/// How a device is opened: all that the command line says but the address.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings(EmulatedConfig);
+
+impl Settings {
+    /// As the command line says.
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let trace = std::env::var_os("SOFTRNIC_TRACE");
+        let trace = trace.is_some_and(|value| !value.is_empty() && value != "0");
+        Self(EmulatedConfig {
+            capture: shared.capture.clone(),
+            faults: shared.faults.clone(),
+            trace: shared.trace || trace,
+            ..Self::quiet(shared).0
+        })
+    }
+
+    /// The same without taps: for the second of two ends, whose frames the first one sees anyway.
+    pub(crate) fn quiet(shared: &Shared) -> Self {
+        let mut config = EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        config.profile = shared.profile.model();
+        config.publish = true;
+        Self(config)
+    }
+
+    /// Without anything that the command line could say: for a measurement.
+    pub(crate) fn bare() -> Self {
+        Self(EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    }
+
+    /// All settings, for a list of devices; its address means nothing.
+    pub(crate) fn into_config(self) -> EmulatedConfig {
+        self.0
+    }
+
+    /// Opens the device at `address`.
+    pub(crate) fn open(&self, address: &Address) -> Result<Context, Failure> {
+        match address {
+            Address::Ip(ip) => self.open_at(vec![*ip]),
+            Address::Interface(name) => {
+                let interface = interfaces::by_name(name)
+                    .map_err(|error| cannot_list(&error))?
+                    .ok_or_else(|| unknown_interface(name))?;
+                self.open_at(interface.addresses)
+            }
+        }
+        .map_err(Failure::from)
+    }
+
+    /// Opens a device at the first loopback address that no other process has.
+    pub(crate) fn open_anywhere(&self) -> Result<Context, Failure> {
+        let mut last = None;
+        for address in free_for_all() {
+            match self.open_at(vec![address]) {
+                Err(OpenError::Link(error @ udp::OpenError::PortInUse { .. })) => {
+                    last = Some(OpenError::Link(error));
+                }
+                result => return result.map_err(Failure::from),
+            }
+        }
+        let last = last.unwrap_or_else(|| OpenError::Setting("no address to try".into()));
+        Err(Failure::failed(
+            format!("every loopback address is taken; the last: {last}"),
+            "end other softrnic processes, or name an address with --address",
+        ))
+    }
+
+    /// Opens the device at `address` or, where nobody said which, at `reached`, by which the peer
+    /// found this host. When the peer is on this host too and has that address, any other will do.
+    pub(crate) fn open_for_peer(
+        &self,
+        address: Option<&Address>,
+        reached: IpAddr,
+        peer: IpAddr,
+    ) -> Result<Context, Failure> {
+        match address {
+            Some(address) => self.open(address),
+            None if reached == peer && peer.is_loopback() && peer.is_ipv4() => self.open_anywhere(),
+            None => self.open(&Address::Ip(reached)),
+        }
+    }
+
+    fn open_at(&self, addresses: Vec<IpAddr>) -> Result<Context, OpenError> {
+        let config = EmulatedConfig { addresses, ..self.0.clone() };
+        Ok(Context::new(Arc::new(EmulatedContext::open(config)?)))
+    }
+}
+
+impl Profile {
+    /// The profile of that name.
+    pub(crate) const fn model(self) -> profile::Profile {
+        match self {
+            Self::Strict => profile::Profile::STRICT,
+            Self::Spec => profile::Profile::SPEC,
+            Self::Rxe => profile::Profile::RXE,
+            Self::Cx5 => profile::Profile::CX5,
+        }
+    }
+}
+
+fn cannot_list(error: &std::io::Error) -> Failure {
+    Failure::plain(format!("the system does not list its interfaces: {error}"))
+}
+
+fn unknown_interface(name: &str) -> Failure {
+    let known = interfaces::all().unwrap_or_default();
+    let known: Vec<String> = known.into_iter().map(|interface| interface.name).collect();
+    Failure::usage(
+        format!("--address: no interface called {name} has an address"),
+        format!("those that have one: {}", known.join(", ")),
+    )
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        let text = format!("the device cannot be opened: {error}");
+        let OpenError::Link(cause) = &error else { return Self::plain(text) };
+        match cause {
+            udp::OpenError::NotOneAddress(_)
+            | udp::OpenError::AddressNotHere { .. }
+            | udp::OpenError::UnknownInterface { .. } => {
+                Self::usage(text, "give this end one of the addresses of this host (--address)")
+            }
+            udp::OpenError::PortInUse { .. } => Self::failed(
+                text,
+                "each process needs an address of its own, such as --address 127.0.0.3",
+            ),
+            udp::OpenError::NotPermitted { .. }
+            | udp::OpenError::NoSourcePort(_)
+            | udp::OpenError::Failed { .. } => Self::plain(text),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Packets made by hand.
+
+use softrnic_model::verbs::{Key, QpType};
+use softrnic_model::wire::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, HeaderBuf, Ieth, ImmDt, Opcode, Operation, Place,
+    Reth, Service, Syndrome,
+};
+
+use super::{BASE, Bench, EndId, QKEY};
+
+/// A packet as one end of a connection might send it to the other. Sequence numbers count from the
+/// first of the requester.
+#[derive(Clone, Debug)]
+pub(crate) struct Forge {
+    operation: Operation,
+    place: Place,
+    opcode: Option<u8>,
+    psn: i32,
+    ack_req: bool,
+    imm: Option<u32>,
+    invalidate: Option<Key>,
+    reth: Option<Reth>,
+    atomic: Option<AtomicEth>,
+    aeth: Option<(Syndrome, u32)>,
+    original: u64,
+    qkey: u32,
+    payload: Vec<u8>,
+}
+
+impl Forge {
+    fn new(operation: Operation, place: Place, psn: i32) -> Self {
+        Self {
+            operation,
+            place,
+            opcode: None,
+            psn,
+            ack_req: true,
+            imm: None,
+            invalidate: None,
+            reth: None,
+            atomic: None,
+            aeth: None,
+            original: 0,
+            qkey: QKEY,
+            payload: Vec::new(),
+        }
+    }
+
+    pub(crate) fn send(place: Place, psn: i32) -> Self {
+        Self::new(Operation::Send, place, psn)
+    }
+
+    /// A WRITE; give its range with [`Forge::range`] where the message begins.
+    pub(crate) fn write(place: Place, psn: i32) -> Self {
+        Self::new(Operation::Write, place, psn)
+    }
+
+    pub(crate) fn read(psn: i32, at: u64, key: Key, len: u32) -> Self {
+        Self::new(Operation::ReadRequest, Place::Only, psn).range(at, key, len)
+    }
+
+    pub(crate) fn add(psn: i32, at: u64, key: Key, add: u64) -> Self {
+        let atomic = Some(AtomicEth::new(BASE + at, key, add, 0));
+        Self { atomic, ..Self::new(Operation::FetchAdd, Place::Only, psn) }
+    }
+
+    pub(crate) fn swap(psn: i32, at: u64, key: Key, compare: u64, swap: u64) -> Self {
+        let atomic = Some(AtomicEth::new(BASE + at, key, swap, compare));
+        Self { atomic, ..Self::new(Operation::CompareSwap, Place::Only, psn) }
+    }
+
+    pub(crate) fn acknowledge(psn: i32, syndrome: Syndrome) -> Self {
+        let aeth = Some((syndrome, 1));
+        Self { aeth, ..Self::new(Operation::Acknowledge, Place::Only, psn) }
+    }
+
+    pub(crate) fn read_response(place: Place, psn: i32) -> Self {
+        let aeth = (place != Place::Middle).then_some((Syndrome::ACK, 1));
+        Self { aeth, ..Self::new(Operation::ReadResponse, place, psn) }
+    }
+
+    pub(crate) fn atomic_response(psn: i32, original: u64) -> Self {
+        let aeth = Some((Syndrome::ACK, 1));
+        Self { aeth, original, ..Self::new(Operation::AtomicAcknowledge, Place::Only, psn) }
+    }
+
+    /// Any opcode, with nothing but a base transport header in front of the payload.
+    pub(crate) fn opcode(opcode: u8, psn: i32) -> Self {
+        Self { opcode: Some(opcode), ..Self::send(Place::Only, psn) }
+    }
+
+    pub(crate) fn range(mut self, at: u64, key: Key, len: u32) -> Self {
+        self.reth = Some(Reth::new(BASE + at, key, len));
+        self
+    }
+
+    /// As [`Forge::range`], with any address.
+    pub(crate) fn reth(mut self, addr: u64, key: Key, len: u32) -> Self {
+        self.reth = Some(Reth::new(addr, key, len));
+        self
+    }
+
+    pub(crate) fn imm(mut self, imm: u32) -> Self {
+        self.imm = Some(imm);
+        self
+    }
+
+    pub(crate) fn invalidate(mut self, key: Key) -> Self {
+        self.invalidate = Some(key);
+        self
+    }
+
+    pub(crate) fn qkey(mut self, qkey: u32) -> Self {
+        self.qkey = qkey;
+        self
+    }
+
+    pub(crate) fn quiet(mut self) -> Self {
+        self.ack_req = false;
+        self
+    }
+
+    pub(crate) fn data(mut self, payload: &[u8]) -> Self {
+        self.payload = payload.to_vec();
+        self
+    }
+
+    /// With `len` bytes that count up from `first`.
+    pub(crate) fn count_up(self, first: u8, len: usize) -> Self {
+        let bytes: Vec<u8> = (0..len).map(|at| first.wrapping_add(at as u8)).collect();
+        self.data(&bytes)
+    }
+
+    /// The packet, BTH to the end of the pad, from `from` to its peer.
+    pub(crate) fn bytes(&self, bench: &Bench, from: EndId) -> Vec<u8> {
+        let me = bench.end(from);
+        let peer = bench.end(me.peer.unwrap());
+        let requester = if self.operation.is_response() { peer } else { me };
+        let (_, init) = bench.fabric.host(me.host).device.query_qp(me.qp).unwrap();
+        let service = match init.qp_type {
+            QpType::Rc => Service::Rc,
+            QpType::Uc => Service::Uc,
+            QpType::Ud => Service::Ud,
+        };
+        let (imm, invalidate) = (self.imm.is_some(), self.invalidate.is_some());
+        let opcode = match self.opcode {
+            Some(opcode) => Opcode(opcode),
+            None => Opcode::compose(service, self.operation, self.place, imm, invalidate).unwrap(),
+        };
+        let psn = requester.first_psn.plus(self.psn.cast_unsigned());
+        let pad = self.payload.len().wrapping_neg() & 3;
+        let bth = Bth::new(opcode, peer.qp, psn).with_ack_req(self.ack_req).with_pad(pad);
+        let mut header = HeaderBuf::new();
+        header.push(&bth);
+        if service == Service::Ud {
+            header.push(&Deth::new(self.qkey, me.qp));
+        }
+        self.reth.iter().for_each(|reth| header.push(reth));
+        self.atomic.iter().for_each(|eth| header.push(eth));
+        self.aeth.iter().for_each(|&(syndrome, msn)| header.push(&Aeth::new(syndrome, msn)));
+        if self.operation == Operation::AtomicAcknowledge {
+            header.push(&AtomicAckEth::new(self.original));
+        }
+        self.imm.iter().for_each(|&imm| header.push(&ImmDt::new(imm)));
+        self.invalidate.iter().for_each(|&key| header.push(&Ieth::new(key)));
+        let mut bytes = header.as_slice().to_vec();
+        bytes.extend_from_slice(&self.payload);
+        bytes.resize(bytes.len() + pad, 0);
+        bytes
+    }
+}

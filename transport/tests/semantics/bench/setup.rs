@@ -1,0 +1,255 @@
+//! How a bench is set up.
+
+use softrnic_model::protection::RegionSpec;
+use softrnic_model::verbs::{
+    Access, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpState, QpType,
+    SrqAttributes, SrqId,
+};
+use softrnic_model::{Device, DeviceConfig};
+use softrnic_transport::sim::{Fabric, FabricConfig, HostId};
+
+use super::{A, B, BASE, Bench, End, EndId, Tap};
+
+/// What the ends of a bench are like. Change fields, then call [`Setup::pair`].
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) qp_type: QpType,
+    pub(crate) mtu: Mtu,
+    /// The sequence numbers that A and B start sending with.
+    pub(crate) first_psn: [u32; 2],
+    /// Read depths, timers and retry counts; the rest is filled in.
+    pub(crate) attributes: QpAttributes,
+    pub(crate) cap: QpCapabilities,
+    pub(crate) signal_all: bool,
+    /// Both ends receive from shared queues.
+    pub(crate) srq: Option<SrqAttributes>,
+    /// Entries of each completion queue.
+    pub(crate) cqe: u32,
+    /// Bytes of memory of each end.
+    pub(crate) memory: usize,
+    pub(crate) device: DeviceConfig,
+    pub(crate) v6: bool,
+}
+
+/// The Q_Key of all datagram ends.
+pub(crate) const QKEY: u32 = 0x1122_3344;
+
+impl Setup {
+    fn of(qp_type: QpType) -> Self {
+        Self {
+            qp_type,
+            mtu: Mtu::B1024,
+            first_psn: [0x00_1000, 0x50_0000],
+            attributes: QpAttributes {
+                access: Access::REMOTE | Access::LOCAL_WRITE,
+                qkey: QKEY,
+                max_dest_rd_atomic: 4,
+                max_rd_atomic: 4,
+                min_rnr_timer: 12,
+                timeout: 14,
+                retry_count: 7,
+                rnr_retry: 7,
+                ..QpAttributes::default()
+            },
+            cap: QpCapabilities {
+                max_send_wr: 64,
+                max_recv_wr: 64,
+                max_send_sge: 4,
+                max_recv_sge: 4,
+                max_inline_data: 256,
+            },
+            signal_all: false,
+            srq: None,
+            cqe: 256,
+            memory: 1 << 16,
+            device: DeviceConfig::default(),
+            v6: false,
+        }
+    }
+
+    pub(crate) fn rc() -> Self {
+        Self::of(QpType::Rc)
+    }
+
+    pub(crate) fn uc() -> Self {
+        Self::of(QpType::Uc)
+    }
+
+    pub(crate) fn ud() -> Self {
+        Self::of(QpType::Ud)
+    }
+
+    /// Two hosts with one end each, connected and ready to send.
+    pub(crate) fn pair(&self) -> Bench {
+        let mut bench = Bench::new(FabricConfig::default());
+        for _ in [A, B] {
+            let host = bench.add_host(self);
+            bench.add_end(self, host);
+        }
+        bench.connect(self, A, B);
+        bench
+    }
+
+    fn gid(&self, host: HostId) -> Gid {
+        let last = u8::try_from(host + 1).unwrap();
+        if self.v6 {
+            Gid([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last])
+        } else {
+            Gid::from_v4([10, 0, 0, last])
+        }
+    }
+
+    /// The attributes of a queue pair that sends from `first_psn` on to one at `dgid`.
+    fn attributes_towards(&self, me: &End, peer: &End, dgid: Gid) -> QpAttributes {
+        let mut attributes = self.attributes;
+        attributes.path.dgid = dgid;
+        attributes.path_mtu = self.mtu;
+        attributes.dest_qp = peer.qp;
+        attributes.sq_psn = me.first_psn;
+        attributes.rq_psn = peer.first_psn;
+        attributes
+    }
+}
+
+/// The steps from RESET to RTS: the state, and what is given with it.
+pub(crate) fn steps(qp_type: QpType) -> [(QpState, QpAttributeMask); 3] {
+    use QpAttributeMask as M;
+    let base = [M::STATE | M::PKEY_INDEX | M::PORT, M::STATE, M::STATE | M::SQ_PSN];
+    let connected = [M::ACCESS_FLAGS, M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN, M::empty()];
+    let reliable = [
+        M::empty(),
+        M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER,
+        M::MAX_QP_RD_ATOMIC | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY,
+    ];
+    let more = |step: usize| match qp_type {
+        QpType::Rc => connected[step] | reliable[step],
+        QpType::Uc => connected[step],
+        QpType::Ud => [M::QKEY, M::empty(), M::empty()][step],
+    };
+    let states = [QpState::Init, QpState::Rtr, QpState::Rts];
+    std::array::from_fn(|step| (states[step], base[step] | more(step)))
+}
+
+impl Bench {
+    pub(crate) fn new(config: FabricConfig) -> Self {
+        let mut fabric = Fabric::new(config);
+        let tap = Tap::default();
+        fabric.set_weather(Some(tap.weather()));
+        Self { fabric, tap, ends: Vec::new() }
+    }
+
+    pub(crate) fn add_host(&mut self, setup: &Setup) -> HostId {
+        let gid = setup.gid(self.fabric.hosts());
+        let config = DeviceConfig { gids: vec![gid], ..setup.device.clone() };
+        self.fabric.add_host(Device::new(config))
+    }
+
+    /// Another queue pair on `host`, in RESET, with objects and memory of its own. The bytes of
+    /// its memory are different from those of other ends.
+    pub(crate) fn add_end(&mut self, setup: &Setup, host: HostId) -> EndId {
+        let id = EndId(self.ends.len());
+        let seed = id.0 as u64;
+        let bytes = (0..setup.memory as u64).map(|at| (at * 7 + (at >> 8) * 13 + seed * 101) as u8);
+        let host_mut = self.fabric.host_mut(host);
+        let memory = host_mut.memory.add(bytes.collect());
+        let device = &mut host_mut.device;
+        let pd = device.alloc_pd().unwrap();
+        let spec = RegionSpec {
+            pd,
+            memory,
+            memory_offset: 0,
+            addr: BASE,
+            length: setup.memory as u64,
+            access: Access::LOCAL_WRITE | Access::REMOTE | Access::MW_BIND,
+        };
+        let key = device.register(spec).unwrap();
+        let send_cq = device.create_cq(setup.cqe).unwrap();
+        let recv_cq = device.create_cq(setup.cqe).unwrap();
+        let srq = setup.srq.map(|srq| device.create_srq(pd, srq).unwrap());
+        let first_psn = Psn::new(setup.first_psn[id.0 % 2]);
+        let end = End {
+            host,
+            pd,
+            send_cq,
+            recv_cq,
+            srq,
+            qp: softrnic_model::verbs::QpNum::new(0),
+            memory,
+            key,
+            first_psn,
+            peer: None,
+        };
+        self.ends.push(end);
+        self.create_qp(setup, id);
+        id
+    }
+
+    /// Another queue pair beside `of`, in RESET, with the same objects and memory.
+    pub(crate) fn add_sibling(&mut self, setup: &Setup, of: EndId) -> EndId {
+        let id = EndId(self.ends.len());
+        self.ends.push(End { peer: None, ..self.end(of) });
+        self.create_qp(setup, id);
+        id
+    }
+
+    /// Gives an end a (new) queue pair, made of the objects that it has.
+    pub(crate) fn create_qp(&mut self, setup: &Setup, end: EndId) {
+        let End { pd, send_cq, recv_cq, srq, .. } = self.end(end);
+        let init = QpInit {
+            pd,
+            qp_type: setup.qp_type,
+            send_cq,
+            recv_cq,
+            srq,
+            cap: setup.cap,
+            signal_all: setup.signal_all,
+        };
+        self.ends[end.0].qp = self.device(end).create_qp(&init).unwrap();
+    }
+
+    /// Replaces an end's queue pair by one that receives from `srq`, and connects it again.
+    pub(crate) fn use_srq(&mut self, setup: &Setup, end: EndId, srq: SrqId) {
+        let End { qp, peer, .. } = self.end(end);
+        self.device(end).destroy_qp(qp).unwrap();
+        self.ends[end.0].srq = Some(srq);
+        self.create_qp(setup, end);
+        self.to_state(peer.unwrap(), QpState::Reset);
+        self.connect(setup, end, peer.unwrap());
+    }
+
+    /// Gives an end other completion queues, and so another queue pair.
+    pub(crate) fn replace_cqs(&mut self, setup: &Setup, end: EndId) {
+        let End { qp, send_cq, recv_cq, .. } = self.end(end);
+        let device = self.device(end);
+        device.destroy_qp(qp).unwrap();
+        device.destroy_cq(send_cq).unwrap();
+        device.destroy_cq(recv_cq).unwrap();
+        let cqs = [setup.cqe; 2].map(|cqe| device.create_cq(cqe).unwrap());
+        [self.ends[end.0].send_cq, self.ends[end.0].recv_cq] = cqs;
+        self.create_qp(setup, end);
+    }
+
+    /// Connects two ends with each other and moves both to RTS.
+    pub(crate) fn connect(&mut self, setup: &Setup, one: EndId, other: EndId) {
+        for (me, peer) in [(one, other), (other, one)] {
+            self.ends[me.0].peer = Some(peer);
+            self.advance(setup, me, QpState::Rts);
+        }
+        self.tap.name(one, &self.end(one), &self.end(other));
+        self.tap.name(other, &self.end(other), &self.end(one));
+    }
+
+    /// Takes an end in RESET, whose peer is known, up to `state`.
+    pub(crate) fn advance(&mut self, setup: &Setup, end: EndId, state: QpState) {
+        let me = self.end(end);
+        let peer = self.end(me.peer.unwrap());
+        let dgid = self.fabric.host(peer.host).device.gids()[0];
+        let mut attributes = setup.attributes_towards(&me, &peer, dgid);
+        for (step, mask) in steps(setup.qp_type) {
+            if state >= step {
+                attributes.state = step;
+                self.device(end).modify_qp(me.qp, &attributes, mask).unwrap();
+            }
+        }
+    }
+}

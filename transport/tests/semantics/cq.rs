@@ -1,0 +1,257 @@
+//! Completion queues, and the slots that polling frees.
+
+use softrnic_model::verbs::QpState::{Err, Rts};
+use softrnic_model::verbs::WcStatus::{Success, WorkRequestFlushed};
+use softrnic_model::verbs::{AsyncEvent, Event, SendFlags, VerbError};
+use softrnic_transport::sim::FabricConfig;
+
+use crate::bench::{A, B, Bench, EndId, NO_COMPLETION, Setup, send, wr};
+
+const C: EndId = EndId(2);
+const D: EndId = EndId(3);
+
+/// A and C are on one host and share their queues, so are B and D.
+fn two_pairs(setup: &Setup) -> Bench {
+    let mut bench = Bench::new(FabricConfig::default());
+    for _ in [A, B] {
+        let host = bench.add_host(setup);
+        bench.add_end(setup, host);
+    }
+    for of in [A, B] {
+        bench.add_sibling(setup, of);
+    }
+    bench.connect(setup, A, B);
+    bench.connect(setup, C, D);
+    bench
+}
+
+#[test]
+fn a_queue_that_overruns_is_dead_and_its_queue_pairs_are_in_error() {
+    let mut bench = two_pairs(&Setup { cqe: 4, ..Setup::rc() });
+    let (b, cq) = (bench.remote(B), bench.end(A).send_cq);
+    bench.recv(A, 20, 0..8);
+    for id in 0..4 {
+        bench.post(A, wr(id, b.write(0)).at(0..8));
+    }
+    bench.run();
+    assert_eq!((bench.state(A), bench.state(C)), (Rts, Rts), "full is not over");
+    bench.post(C, wr(4, b.write(0)).at(0..8));
+    bench.run();
+    assert_eq!(bench.async_events(A), [AsyncEvent::CqError(cq)]);
+    assert!(bench.device(A).cq_overran(cq));
+    assert_eq!((bench.state(A), bench.state(C)), (Err, Err));
+    assert_eq!((bench.state(B), bench.state(D)), (Rts, Rts));
+    assert_eq!(bench.sends(A), (0..4).map(|id| (id, Success)).collect::<Vec<_>>());
+    assert_eq!(bench.recvs(A), [(20, WorkRequestFlushed)], "the other queue lives");
+    // What comes later is lost, without another event.
+    bench.post(A, wr(5, b.write(0)).at(0..8));
+    bench.run();
+    assert_eq!((bench.sends(A), bench.async_events(A)), (vec![], vec![]));
+}
+
+#[test]
+fn an_overrun_by_receives_fails_the_receiver() {
+    let mut bench = two_pairs(&Setup { cqe: 2, ..Setup::rc() });
+    for id in 0..3 {
+        bench.recv(B, id, 0..8);
+        bench.post(A, wr(id, send()).at(0..8).unsignaled());
+    }
+    bench.run_for(100_000);
+    let cq = bench.end(B).recv_cq;
+    assert_eq!(bench.async_events(B), [AsyncEvent::CqError(cq)]);
+    assert_eq!((bench.state(B), bench.state(D)), (Err, Err));
+    assert_eq!(bench.recvs(B), [(0, Success), (1, Success)]);
+}
+
+#[test]
+fn an_overrun_by_flushing_is_one_too() {
+    let mut bench = two_pairs(&Setup { cqe: 2, ..Setup::rc() });
+    for id in 0..3 {
+        bench.recv(B, id, 0..8);
+    }
+    bench.to_state(B, Err);
+    let cq = bench.end(B).recv_cq;
+    assert_eq!(bench.async_events(B), [AsyncEvent::CqError(cq)]);
+    assert_eq!((bench.state(B), bench.state(D)), (Err, Err));
+}
+
+#[test]
+fn a_resize_in_the_middle_of_traffic_loses_nothing() {
+    let mut bench = Setup { cqe: 20, ..Setup::rc() }.pair();
+    let (b, cq) = (bench.remote(B), bench.end(A).send_cq);
+    let mut polled = Vec::new();
+    for id in 0..60 {
+        bench.post(A, wr(id, b.write(0)).at(0..8));
+        bench.run_for(id * 50);
+        let some = &mut [NO_COMPLETION; 2];
+        let n = bench.device(A).poll_cq(cq, &mut some[..(id % 3) as usize]).unwrap();
+        polled.extend(some[..n].iter().map(|wc| wc.wr_id));
+        let size = 1 + (id * 7 % 40) as u32;
+        match bench.device(A).resize_cq(cq, size) {
+            Ok(()) => assert_eq!(bench.device(A).cq_capacity(cq), Ok(size)),
+            Result::Err(refused) => assert!(matches!(refused, VerbError::Invalid(_))),
+        }
+        bench.device(A).resize_cq(cq, 64).unwrap();
+    }
+    bench.run();
+    polled.extend(bench.sends(A).iter().map(|(id, _)| id));
+    assert!(polled.into_iter().eq(0..60));
+}
+
+#[test]
+fn sizes_that_are_none() {
+    let mut bench = Setup::rc().pair();
+    let cq = bench.end(A).send_cq;
+    let max = bench.device(A).query_device().max_cqe;
+    for size in [0, max + 1, u32::MAX] {
+        assert!(bench.device(A).create_cq(size).is_err());
+        assert!(bench.device(A).resize_cq(cq, size).is_err());
+    }
+    assert!(matches!(bench.device(A).destroy_cq(cq), Result::Err(VerbError::Busy(_))));
+    assert_eq!(bench.device(A).poll_cq(cq, &mut []), Ok(0));
+}
+
+#[test]
+fn an_event_comes_once_and_only_for_what_was_asked() {
+    let mut bench = Setup::rc().pair();
+    let cq = bench.end(B).recv_cq;
+    for id in 0..20 {
+        bench.recv(B, id, 0..8);
+    }
+    let plain = |bench: &mut Bench| {
+        bench.post(A, wr(1, send()).at(0..8));
+        bench.run();
+        bench.events(B)
+    };
+    let solicited = |bench: &mut Bench| {
+        bench.post(A, wr(1, send()).at(0..8).with_flags(SendFlags::SOLICITED));
+        bench.run();
+        bench.events(B)
+    };
+    let woken = vec![Event::Completion(cq)];
+    assert_eq!((plain(&mut bench), solicited(&mut bench)), (vec![], vec![]), "nobody asked");
+    bench.device(B).req_notify_cq(cq, false).unwrap();
+    assert_eq!(bench.events(B), [], "what waits already is none");
+    assert_eq!((plain(&mut bench), plain(&mut bench)), (woken.clone(), vec![]), "once");
+    bench.device(B).req_notify_cq(cq, true).unwrap();
+    assert_eq!(plain(&mut bench), []);
+    assert_eq!(solicited(&mut bench), woken);
+    assert_eq!(solicited(&mut bench), []);
+    bench.device(B).req_notify_cq(cq, true).unwrap();
+    bench.to_state(B, Err);
+    assert_eq!(bench.events(B), woken, "a failure wakes as well");
+}
+
+#[test]
+fn of_a_long_message_the_end_asks_for_the_event() {
+    let mut bench = Setup::rc().pair();
+    let (b, cq) = (bench.remote(B), bench.end(B).recv_cq);
+    bench.recv(B, 1, 0..0);
+    bench.device(B).req_notify_cq(cq, true).unwrap();
+    bench.post(A, wr(1, b.write_imm(0, 1)).at(0..5000).with_flags(SendFlags::SOLICITED));
+    bench.run();
+    let log = bench.tap.log();
+    let asks: Vec<bool> = log
+        .iter()
+        .filter(|seen| seen.text.starts_with("A "))
+        .map(|seen| seen.packet().bth.solicited())
+        .collect();
+    assert_eq!(asks, [false, false, false, false, true]);
+    assert_eq!(bench.events(B), [Event::Completion(cq)]);
+}
+
+#[test]
+fn slots_are_freed_by_polling_a_later_completion_and_by_nothing_else() {
+    let mut setup = Setup::rc();
+    setup.cap.max_send_wr = 4;
+    let mut bench = setup.pair();
+    let b = bench.remote(B);
+    let full = |bench: &mut Bench| {
+        let refused = bench.try_post(A, &wr(99, b.write(0)).at(0..8));
+        matches!(refused, Result::Err(VerbError::Full(_)))
+    };
+    for id in 0..4 {
+        let request = wr(id, b.write(0)).at(0..8);
+        bench.post(A, if id == 2 { request } else { request.unsignaled() });
+    }
+    assert!(full(&mut bench));
+    bench.run();
+    assert!(full(&mut bench), "all are done, none was polled");
+    assert_eq!(bench.sends(A), [(2, Success)]);
+    for id in 4..7 {
+        let request = wr(id, b.write(0)).at(0..8);
+        bench.post(A, if id == 6 { request } else { request.unsignaled() });
+    }
+    assert!(full(&mut bench), "the slot of 3, which came after 2, was not free");
+    bench.run();
+    assert_eq!(bench.sends(A), [(6, Success)]);
+    for id in 7..11 {
+        bench.post(A, wr(id, b.write(0)).at(0..8));
+    }
+    assert!(full(&mut bench));
+}
+
+#[test]
+fn a_queue_of_unsignalled_requests_fills_up_for_good() {
+    let mut setup = Setup::rc();
+    setup.cap.max_send_wr = 3;
+    let mut bench = setup.pair();
+    let b = bench.remote(B);
+    for id in 0..3 {
+        bench.post(A, wr(id, b.write(0)).at(0..8).unsignaled());
+    }
+    bench.run();
+    let refused = bench.try_post(A, &wr(9, b.write(0)).at(0..8));
+    assert_eq!(refused.unwrap_err().errno_name(), "ENOMEM");
+    // Only a reset empties it.
+    bench.to_state(A, softrnic_model::verbs::QpState::Reset);
+    bench.to_state(B, softrnic_model::verbs::QpState::Reset);
+    bench.advance(&setup, A, Rts);
+    bench.advance(&setup, B, Rts);
+    bench.post(A, wr(9, b.write(0)).at(0..8));
+    bench.run();
+    assert_eq!(bench.sends(A), [(9, Success)]);
+}
+
+#[test]
+fn a_queue_pair_that_signals_all_does() {
+    let mut bench = Setup { signal_all: true, ..Setup::rc() }.pair();
+    let b = bench.remote(B);
+    bench.post(A, wr(1, b.write(0)).at(0..8).unsignaled());
+    bench.run();
+    assert_eq!(bench.sends(A), [(1, Success)]);
+}
+
+#[test]
+fn slots_of_receives_are_free_when_their_message_is_there() {
+    let mut setup = Setup::rc();
+    setup.cap.max_recv_wr = 2;
+    let mut bench = setup.pair();
+    bench.recv(B, 0, 0..8);
+    for id in 1..5 {
+        bench.recv(B, id, 0..8);
+        let refused = bench.try_recv(B, &wr(99, send()).at(0..8));
+        assert!(matches!(refused, Result::Err(VerbError::Full(_))), "{refused:?}");
+        bench.post(A, wr(id, send()).at(0..8));
+        bench.run();
+    }
+    assert_eq!(bench.recvs(B), [0, 1, 2, 3].map(|id| (id, Success)), "none was polled before");
+}
+
+#[test]
+fn a_reset_takes_the_completions_of_its_queue_pair_only() {
+    let mut bench = two_pairs(&Setup::rc());
+    let b = bench.remote(B);
+    for id in 0..6 {
+        let end = if id % 2 == 0 { A } else { C };
+        bench.post(end, wr(id, b.write(0)).at(0..8));
+        bench.run();
+    }
+    bench.to_state(A, softrnic_model::verbs::QpState::Reset);
+    assert_eq!(bench.sends(A), [(1, Success), (3, Success), (5, Success)]);
+    bench.post(C, wr(7, b.write(0)).at(0..8));
+    bench.run();
+    let qp = bench.end(C).qp;
+    bench.device(A).destroy_qp(qp).unwrap();
+    assert_eq!(bench.sends(A), []);
+}

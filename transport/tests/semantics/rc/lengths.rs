@@ -1,0 +1,110 @@
+//! Messages of all lengths, and the arithmetic of the longest.
+
+use softrnic_model::counters::Counter;
+use softrnic_model::protection::RegionSpec;
+use softrnic_model::verbs::QpState::Rts;
+use softrnic_model::verbs::WcStatus::Success;
+use softrnic_model::verbs::{Access, Key, Mtu};
+use softrnic_model::wire::Place;
+
+use crate::bench::{A, B, BASE, Bench, Forge, Setup, send, send_imm, wr};
+
+/// One message of each kind and of this length; the sequence numbers pass their end.
+fn all_kinds(mtu: Mtu, len: u64) {
+    let half = (len + 8).next_multiple_of(1 << 12);
+    let memory = 2 * half as usize;
+    let setup = Setup { mtu, first_psn: [0xff_ffff, 0xff_fffe], memory, ..Setup::rc() };
+    let mut bench = setup.pair();
+    let b = bench.remote(B);
+    bench.recv(B, 7, half..half + len);
+    bench.recv(B, 8, 0..0);
+    bench.recv(B, 9, 0..len);
+    bench.post(A, wr(1, send_imm(1)).at(0..len));
+    bench.post(A, wr(2, b.write_imm(0, 2)).at(0..len));
+    bench.post(A, wr(3, send()).at(half..half + len));
+    bench.post(A, wr(4, b.read(half)).at(half..half + len));
+    bench.post(A, wr(5, b.write(half)).at(0..len));
+    bench.run();
+    assert_eq!(bench.sends(A), [1, 2, 3, 4, 5].map(|id| (id, Success)));
+    let lengths: Vec<u32> = bench.received(B).iter().map(|wc| wc.byte_len).collect();
+    assert_eq!(lengths, [len as u32; 3]);
+    let packets = len.div_ceil(u64::from(mtu.bytes())).max(1);
+    assert_eq!(bench.bytes(A, 0..len), bench.bytes(B, half..half + len), "{mtu:?} {len}");
+    assert_eq!(bench.bytes(A, half..half + len), bench.bytes(A, 0..len), "what was read");
+    let requests = bench.tap.take().iter().filter(|text| text.starts_with("A ")).count();
+    assert!(requests as u64 >= 4 * packets);
+}
+
+#[test]
+fn around_the_mtu() {
+    for mtu in Mtu::ALL {
+        let m = u64::from(mtu.bytes());
+        for len in [0, 1, 3, 4, m - 1, m, m + 1, 2 * m - 1, 2 * m, 2 * m + 3, 7 * m] {
+            all_kinds(mtu, len);
+        }
+    }
+}
+
+#[test]
+fn some_megabytes() {
+    for mtu in Mtu::ALL {
+        all_kinds(mtu, (3 << 20) + 5);
+    }
+}
+
+/// A region of 2 GiB and more, of which only the first 64 KiB are there.
+fn huge(bench: &mut Bench) -> Key {
+    let end = bench.end(B);
+    let access = Access::LOCAL_WRITE | Access::REMOTE;
+    let spec = RegionSpec {
+        pd: end.pd,
+        memory: end.memory,
+        memory_offset: 0,
+        addr: BASE,
+        length: 1 << 32,
+        access,
+    };
+    bench.device(B).register(spec).unwrap()
+}
+
+#[test]
+fn the_longest_read_takes_half_of_all_sequence_numbers() {
+    for first_psn in [[0x00_1000, 0], [0x80_0000, 0], [0xff_ffff, 0]] {
+        let mut bench = Setup { mtu: Mtu::B256, first_psn, ..Setup::rc() }.pair();
+        let key = huge(&mut bench);
+        bench.inject(A, &Forge::read(0, 0, key, 1 << 31));
+        // Its numbers are taken, and the next one is 2^23 further on.
+        bench.inject(A, &Forge::read(0, 0, key, 1 << 31));
+        assert_eq!(bench.count(B, Counter::DuplicateRequest), 1, "as old as can be");
+        bench.inject(A, &Forge::write(Place::Only, (1 << 23) - 1).range(0, key, 0));
+        assert_eq!(bench.count(B, Counter::DuplicateRequest), 2);
+        bench.inject(A, &Forge::write(Place::Only, 1 << 23).range(8, key, 4).count_up(1, 4));
+        assert_eq!(bench.bytes(B, 8..12), [1, 2, 3, 4]);
+        assert_eq!(bench.count(B, Counter::OutOfSequenceRequest), 0);
+        assert_eq!(bench.state(B), Rts);
+    }
+}
+
+#[test]
+fn a_repeated_part_at_the_end_of_the_longest_read() {
+    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let key = huge(&mut bench);
+    bench.inject(A, &Forge::read(0, 0, key, 1 << 31));
+    let last = (1 << 23) - 1;
+    bench.inject(A, &Forge::read(last, (1 << 31) - 256, key, 256));
+    bench.inject(A, &Forge::read(last, (1 << 31) - 256, key, 257));
+    bench.inject(A, &Forge::read(last, (1 << 31) - 512, key, 256));
+    assert_eq!(bench.count(B, Counter::DuplicateRequest), 3);
+    assert_eq!(bench.count(B, Counter::DropInvalidDuplicate), 2);
+}
+
+#[test]
+fn a_write_may_say_2_gib_and_no_more() {
+    for (len, naked) in [(1 << 31, false), ((1 << 31) + 1, true)] {
+        let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+        let key = huge(&mut bench);
+        bench.inject(A, &Forge::write(Place::First, 0).range(0, key, len).count_up(0, 256));
+        let refused = bench.frames().iter().any(|text| text.contains("NAK"));
+        assert_eq!(refused, naked);
+    }
+}

@@ -1,0 +1,73 @@
+//! What an emulated device would be, told without opening it.
+
+use softrnic_model::Device;
+use softrnic_model::verbs::{DeviceAttributes, PortAttributes};
+use softrnic_transport::interfaces;
+
+use super::addresses::Address;
+use super::surroundings::View;
+use super::{EmulatedConfig, EmulatedContext};
+use crate::provider::{DeviceInfo, GidEntry, GidType};
+
+/// A device that is not open: what its verbs would tell. Another process may have it open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// How it is listed.
+    pub info: DeviceInfo,
+    /// `ibv_query_device(3)`
+    pub attributes: DeviceAttributes,
+    /// `ibv_query_port(3)`
+    pub port: PortAttributes,
+    /// The GID table.
+    pub gids: Vec<GidEntry>,
+    /// The P_Key table, host order.
+    pub pkeys: Vec<u16>,
+}
+
+impl EmulatedConfig {
+    /// What the device with this configuration would be.
+    #[must_use]
+    pub fn describe(&self) -> Description {
+        let all = interfaces::all().unwrap_or_default();
+        let config = self.clone().resolved(&all).unwrap_or_else(|_| self.clone());
+        let view = View::of(&config, &all);
+        let gids = view.addresses.iter().map(|address| address.ip.into()).collect();
+        // The receive buffer decides nothing that is told here.
+        let mut device = Device::new(config.device(gids, view.mtu, 0));
+        device.set_port_state(view.state);
+        let gid = |address: &Address| GidEntry {
+            gid: address.ip.into(),
+            gid_type: GidType::RoceV2,
+            interface_index: address.interface,
+        };
+        Description {
+            info: EmulatedContext::info_of(&config),
+            attributes: device.query_device(),
+            port: device.query_port(),
+            gids: view.addresses.iter().map(gid).collect(),
+            pkeys: device.pkeys().to_vec(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::provider::Context as _;
+
+    #[test]
+    fn it_is_what_the_open_device_tells() {
+        let config = EmulatedConfig::new(Ipv4Addr::new(127, 83, 0, 1).into());
+        let described = config.describe();
+        let open = EmulatedContext::open(config).unwrap();
+        assert_eq!(*open.device(), described.info);
+        assert_eq!(open.query_device(), Ok(described.attributes));
+        assert_eq!(open.query_port(1), Ok(described.port));
+        for (index, gid) in (0..).zip(described.gids) {
+            assert_eq!(open.query_gid(1, index), Ok(gid));
+        }
+        assert_eq!(described.pkeys, [open.query_pkey(1, 0).unwrap()]);
+    }
+}

@@ -1,0 +1,350 @@
+//! Counters for whoever of the same user asks: one socket for each open device.
+//!
+//! A device that publishes listens on a unix socket in a directory that only its user can enter.
+//! To whoever connects it tells, as lines of text, who it is and what it has counted so far, and
+//! closes. Nothing is done until somebody asks, and no packet waits for it but by the device's
+//! lock, which is held while the numbers are copied.
+//!
+//! ```text
+//! softrnic-counters 1
+//! pid 4711
+//! program server
+//! device softrnic0
+//! port 4791
+//! address 10.0.0.2
+//! counter sent_pkts 12
+//! ..
+//! end
+//! ```
+
+use std::fs::{DirBuilder, read_dir, remove_file, symlink_metadata};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::EmulatedConfig;
+use super::engine::Shared;
+use crate::provider::Counter;
+
+const HEADING: &str = "softrnic-counters 1";
+const SUFFIX: &str = ".sock";
+/// How long an asker may take to read, and a device to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// No device has more to say.
+const ANSWER_MAX: u64 = 1 << 20;
+
+/// An open device of some process, and what it has counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its process.
+    pub pid: u32,
+    /// The process' name.
+    pub program: String,
+    /// The device's name.
+    pub device: String,
+    /// UDP port.
+    pub port: u16,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// As [`crate::provider::Context::counters`].
+    pub counters: Vec<Counter>,
+}
+
+impl Published {
+    /// Asks every device that this user's processes publish. What processes that are gone have
+    /// left behind is removed on the way; one that does not answer is left out.
+    ///
+    /// # Errors
+    /// The directory is there and cannot be read, or is not this user's alone.
+    pub fn all() -> io::Result<Vec<Self>> {
+        let mut found = Vec::new();
+        for directory in directories() {
+            match judge(&directory) {
+                Ok(()) => found.extend(answers(&directory)?),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        found.sort_by(|a, b| (a.pid, &a.addresses).cmp(&(b.pid, &b.addresses)));
+        Ok(found)
+    }
+
+    fn to_text(&self) -> String {
+        use std::fmt::Write as _;
+        let Self { pid, program, device, port, addresses, counters } = self;
+        let mut text = format!("{HEADING}\npid {pid}\nprogram {program}\ndevice {device}\n");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "port {port}");
+        for address in addresses {
+            let _ = writeln!(text, "address {address}");
+        }
+        for Counter { name, value } in counters {
+            let _ = writeln!(text, "counter {name} {value}");
+        }
+        text.push_str("end\n");
+        text
+    }
+
+    /// Understands an answer. Lines of an unknown kind are passed over.
+    fn from_text(text: &str) -> Option<Self> {
+        let mut lines = text.strip_suffix("end\n")?.lines();
+        (lines.next() == Some(HEADING)).then_some(())?;
+        let mut device = Self {
+            pid: 0,
+            program: String::new(),
+            device: String::new(),
+            port: 0,
+            addresses: Vec::new(),
+            counters: Vec::new(),
+        };
+        for line in lines {
+            let (kind, rest) = line.split_once(' ')?;
+            match kind {
+                "pid" => device.pid = rest.parse().ok()?,
+                "program" => device.program = printable(rest),
+                "device" => device.device = printable(rest),
+                "port" => device.port = rest.parse().ok()?,
+                "address" => device.addresses.push(rest.parse().ok()?),
+                "counter" => {
+                    let (name, value) = rest.split_once(' ')?;
+                    let name = printable(name).into();
+                    device.counters.push(Counter { name, value: value.parse().ok()? });
+                }
+                _ => {}
+            }
+        }
+        Some(device)
+    }
+}
+
+/// `text` without what would steer a terminal or end a line.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Where devices of this user may be published, the place for new ones first.
+fn directories() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());
+    let uid = rustix::process::getuid().as_raw();
+    let shared = std::env::temp_dir().join(format!("softrnic-{uid}"));
+    runtime.map(|path| path.join("softrnic")).into_iter().chain([shared]).collect()
+}
+
+/// Whether a directory is one that only this user can enter.
+fn judge(directory: &Path) -> io::Result<()> {
+    let found = symlink_metadata(directory)?;
+    let own = found.is_dir() && found.uid() == rustix::process::getuid().as_raw();
+    if own && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let why = format!("{} is not a directory of this user alone", directory.display());
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
+}
+
+/// What the sockets of a directory answer.
+fn answers(directory: &Path) -> io::Result<Vec<Published>> {
+    let paths = read_dir(directory)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let sockets = paths.filter(|path| path.as_os_str().to_str().is_some_and(is_socket_name));
+    Ok(sockets.filter_map(|path| ask(&path).ok().flatten()).collect())
+}
+
+fn is_socket_name(path: &str) -> bool {
+    path.ends_with(SUFFIX)
+}
+
+/// Asks one; `None` if it does not answer in the way it should.
+fn ask(path: &Path) -> io::Result<Option<Published>> {
+    let stream = match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            // Nobody listens any more: its process was killed.
+            remove_file(path)?;
+            return Ok(None);
+        }
+        stream => stream?,
+    };
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut text = String::new();
+    stream.take(ANSWER_MAX).read_to_string(&mut text)?;
+    Ok(Published::from_text(&text))
+}
+
+/// A device's socket and who answers there. Dropping it closes both.
+#[derive(Debug)]
+pub(super) struct Publication {
+    path: PathBuf,
+    /// Closing it ends the thread.
+    bell: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Publication {
+    /// Publishes a device.
+    pub(super) fn start(config: &EmulatedConfig, shared: &Arc<Shared>) -> io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let directory = directories().into_iter().next().ok_or(ErrorKind::NotFound)?;
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => judge(&directory)?,
+        }
+        let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = directory.join(format!("{pid}-{number}{SUFFIX}"));
+        // An earlier process of this number may have left one behind.
+        let _ = remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        listener.set_nonblocking(true)?;
+        let program = std::env::current_exe().ok();
+        let program = program.as_deref().and_then(Path::file_name).unwrap_or_default();
+        let about = Published {
+            pid,
+            program: printable(&program.to_string_lossy()),
+            device: printable(&config.name),
+            port: config.port,
+            addresses: config.addresses.clone(),
+            counters: Vec::new(),
+        };
+        let (bell, ring) = UnixStream::pair()?;
+        let shared = Arc::downgrade(shared);
+        let thread = std::thread::Builder::new()
+            .name("softrnic-stat".into())
+            .spawn(move || serve(&listener, &ring, &shared, about));
+        match thread {
+            Ok(thread) => Ok(Self { path, bell: Some(bell), thread: Some(thread) }),
+            Err(error) => {
+                let _ = remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Publication {
+    fn drop(&mut self) {
+        let _ = remove_file(&self.path);
+        drop(self.bell.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported by the runtime already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Answers until the bell is closed.
+fn serve(listener: &UnixListener, bell: &UnixStream, shared: &Weak<Shared>, mut about: Published) {
+    loop {
+        let mut both = [
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(bell, PollFlags::IN | PollFlags::HUP),
+        ];
+        match poll(&mut both, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return,
+            Ok(_) if !both[1].revents().is_empty() => return,
+            Ok(_) => {}
+        }
+        let Some(shared) = shared.upgrade() else { return };
+        about.counters = shared.lock().counters();
+        drop(shared);
+        // Who does not read its answer goes without.
+        let _ = listener.accept().and_then(|(mut stream, _)| {
+            stream.set_nonblocking(false)?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.write_all(about.to_text().as_bytes())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::emulated::EmulatedContext;
+    use crate::provider::Context as _;
+
+    fn example() -> Published {
+        Published {
+            pid: 7,
+            program: "a b".into(),
+            device: "softrnic0".into(),
+            port: 4791,
+            addresses: vec![Ipv4Addr::LOCALHOST.into(), "fd00::1".parse().unwrap()],
+            counters: vec![Counter { name: "sent_pkts".into(), value: u64::MAX }],
+        }
+    }
+
+    #[test]
+    fn it_survives_as_text() {
+        let device = example();
+        assert_eq!(Published::from_text(&device.to_text()), Some(device.clone()));
+        let newer = device.to_text().replace("end\n", "colour blue\nend\n");
+        assert_eq!(Published::from_text(&newer), Some(device));
+    }
+
+    #[test]
+    fn what_is_no_answer_or_cut_off_is_not_understood() {
+        let good = example().to_text();
+        for text in ["", "end\n", "softrnic-counters 2\nend\n", "hello\nend\n"] {
+            assert_eq!(Published::from_text(text), None, "{text}");
+        }
+        for len in 0..good.len() {
+            assert_eq!(Published::from_text(&good[..len]), None);
+        }
+        for (from, to) in [("pid 7", "pid x"), ("port 4791", "port 70000"), (" 1844", " -1844")] {
+            assert_eq!(Published::from_text(&good.replace(from, to)), None, "{to}");
+        }
+    }
+
+    #[test]
+    fn an_open_device_tells_what_it_has_counted_and_a_closed_one_is_gone() {
+        let address: IpAddr = Ipv4Addr::new(127, 85, 0, 1).into();
+        let seen = || {
+            let all = Published::all().unwrap();
+            all.into_iter().find(|device| device.addresses == [address])
+        };
+        let mut config = EmulatedConfig::new(address);
+        config.publish = true;
+        let context = EmulatedContext::open(config.clone()).unwrap();
+        let device = seen().expect("it is published");
+        assert_eq!((device.pid, device.port), (std::process::id(), 4791));
+        assert_eq!(device.counters, context.counters().unwrap());
+        drop(context);
+        assert_eq!(seen(), None);
+        config.publish = false;
+        let context = EmulatedContext::open(config).unwrap();
+        assert_eq!(seen(), None);
+        drop(context);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_behind_is_removed() {
+        let directory = std::env::temp_dir().join(format!("softrnic-test-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&directory).unwrap();
+        let path = directory.join("1-0.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        assert_eq!(answers(&directory).unwrap(), []);
+        assert!(!path.exists());
+        std::fs::remove_dir(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_not_trusted() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = std::env::temp_dir().join(format!("softrnic-open-{}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&directory).unwrap();
+        judge(&directory).unwrap();
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&directory, open).unwrap();
+        assert_eq!(judge(&directory).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        std::fs::remove_dir(&directory).unwrap();
+    }
+}
