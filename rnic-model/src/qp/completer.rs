@@ -56,7 +56,8 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
 fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packet<'_>, psn: Psn) {
     let Some(aeth) = packet.aeth() else { return shared.count(Counter::DropMalformed) };
     match aeth.syndrome() {
-        Syndrome::Ack { .. } => {
+        Syndrome::Ack { credits } => {
+            qp.requester.credits.on_acknowledge(aeth.msn(), credits);
             acknowledge(qp, shared, now, psn.plus(1));
         }
         Syndrome::RnrNak { timer } => {
