@@ -7,7 +7,7 @@ use softrnic_model::verbs::{
     Access, AsyncEvent, Gid, Mtu, QpAttributeMask as Mask, QpAttributes, QpNum, QpType,
 };
 use softrnic_model::wire::Place::Only;
-use softrnic_transport::sim::Fate;
+use softrnic_transport::sim::{FabricConfig, Fate};
 
 use crate::bench::{A, B, Bench, Forge, Setup, send, wr};
 
@@ -396,5 +396,58 @@ fn from_error_the_only_way_is_reset() {
                 bench.enter(A, Err);
             }
         }
+    }
+}
+
+#[test]
+fn a_query_tells_where_it_stands() {
+    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let (b, ends) = (bench.remote(B), [A, B].map(|end| bench.end(end)));
+    bench.post(A, wr(1, b.write(0)).at(0..1000));
+    bench.post(A, wr(2, b.read(0)).at(0..1000));
+    bench.run();
+    let [a, b] = [A, B].map(|end| bench.device(end).query_qp(ends[end.0].qp).unwrap());
+    assert_eq!((a.0.state, a.0.current_state), (Rts, Rts));
+    assert_eq!(a.0.sq_psn, ends[0].first_psn.plus(8));
+    assert_eq!(b.0.rq_psn, a.0.sq_psn);
+    assert_eq!((a.0.rq_psn, b.0.sq_psn), (ends[1].first_psn, ends[1].first_psn));
+    assert_eq!((a.0.dest_qp, b.0.dest_qp), (ends[1].qp, ends[0].qp));
+    assert_eq!(a.1.qp_type, QpType::Rc);
+    assert_eq!(a.0.cap, Setup::rc().cap);
+}
+
+#[test]
+fn ready_to_receive_is_ready_to_answer() {
+    let setup = Setup::rc();
+    let mut bench = setup.pair();
+    bench.enter(B, Reset);
+    bench.advance(&setup, B, Rtr);
+    let b = bench.remote(B);
+    bench.recv(B, 7, 0..8);
+    bench.post(A, wr(1, send()).at(0..8));
+    bench.post(A, wr(2, b.read(0)).at(0..8));
+    bench.post(A, wr(3, b.add(64, 1)).at(0..8));
+    bench.run();
+    assert_eq!(bench.sends(A), [(1, Success), (2, Success), (3, Success)]);
+}
+
+#[test]
+fn a_queue_pair_may_be_its_own_peer() {
+    for qp_type in [QpType::Rc, QpType::Uc] {
+        let mut setup = setup(qp_type);
+        setup.mtu = Mtu::B256;
+        let mut bench = Bench::new(FabricConfig::default());
+        let host = bench.add_host(&setup);
+        bench.add_end(&setup, host);
+        bench.connect(&setup, A, A);
+        let a = bench.remote(A);
+        bench.recv(A, 7, 10_000..11_000);
+        bench.post(A, wr(1, send()).at(0..1000));
+        bench.post(A, wr(2, a.write(20_000)).at(0..1000));
+        bench.run();
+        assert_eq!(bench.sends(A), [(1, Success), (2, Success)]);
+        assert_eq!(bench.recvs(A), [(7, Success)]);
+        assert_eq!(bench.bytes(A, 10_000..11_000), bench.bytes(A, 0..1000));
+        assert_eq!(bench.bytes(A, 20_000..21_000), bench.bytes(A, 0..1000));
     }
 }
