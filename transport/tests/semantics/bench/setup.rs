@@ -35,7 +35,7 @@ pub(crate) struct Setup {
 pub(crate) const QKEY: u32 = 0x1122_3344;
 
 impl Setup {
-    fn of(qp_type: QpType) -> Self {
+    pub(crate) fn of(qp_type: QpType) -> Self {
         Self {
             qp_type,
             mtu: Mtu::B1024,
