@@ -346,7 +346,7 @@ fn on_read_response<M: Memory + ?Sized>(
 ) {
     let psn = packet.bth.psn();
     if !acknowledge(qp, shared, now, psn) && qp.requester.una_psn != psn {
-        return; // an earlier response is missing; it was asked for again
+        return shared.count(Counter::DropUnexpectedResponse);
     }
     let requester = &qp.requester;
     let wqe = *requester.sq.wqe(requester.oldest);
@@ -388,7 +388,7 @@ fn on_atomic_response<M: Memory + ?Sized>(
     psn: Psn,
 ) {
     if !acknowledge(qp, shared, now, psn) && qp.requester.una_psn != psn {
-        return;
+        return shared.count(Counter::DropUnexpectedResponse);
     }
     let requester = &qp.requester;
     let count = requester.oldest;

@@ -69,7 +69,7 @@ fn an_overrun_by_flushing_is_one_too() {
     for id in 0..3 {
         bench.recv(B, id, 0..8);
     }
-    bench.to_state(B, Err);
+    bench.enter(B, Err);
     let cq = bench.end(B).recv_cq;
     assert_eq!(bench.async_events(B), [AsyncEvent::CqError(cq)]);
     assert_eq!((bench.state(B), bench.state(D)), (Err, Err));
@@ -138,7 +138,7 @@ fn an_event_comes_once_and_only_for_what_was_asked() {
     assert_eq!(solicited(&mut bench), woken);
     assert_eq!(solicited(&mut bench), []);
     bench.device(B).req_notify_cq(cq, true).unwrap();
-    bench.to_state(B, Err);
+    bench.enter(B, Err);
     assert_eq!(bench.events(B), woken, "a failure wakes as well");
 }
 
@@ -204,8 +204,8 @@ fn a_queue_of_unsignalled_requests_fills_up_for_good() {
     let refused = bench.try_post(A, &wr(9, b.write(0)).at(0..8));
     assert_eq!(refused.unwrap_err().errno_name(), "ENOMEM");
     // Only a reset empties it.
-    bench.to_state(A, softrnic_model::verbs::QpState::Reset);
-    bench.to_state(B, softrnic_model::verbs::QpState::Reset);
+    bench.enter(A, softrnic_model::verbs::QpState::Reset);
+    bench.enter(B, softrnic_model::verbs::QpState::Reset);
     bench.advance(&setup, A, Rts);
     bench.advance(&setup, B, Rts);
     bench.post(A, wr(9, b.write(0)).at(0..8));
@@ -247,7 +247,7 @@ fn a_reset_takes_the_completions_of_its_queue_pair_only() {
         bench.post(end, wr(id, b.write(0)).at(0..8));
         bench.run();
     }
-    bench.to_state(A, softrnic_model::verbs::QpState::Reset);
+    bench.enter(A, softrnic_model::verbs::QpState::Reset);
     assert_eq!(bench.sends(A), [(1, Success), (3, Success), (5, Success)]);
     bench.post(C, wr(7, b.write(0)).at(0..8));
     bench.run();

@@ -2,8 +2,13 @@
 //!
 //! Read [`bench`] first: two or more queue pairs, their memory, and a tap on every frame. Then each
 //! file has one subject.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::cast_possible_truncation, reason = "numbers of tests are small")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers of tests are small"
+)]
 
 mod bench;
 
@@ -13,6 +18,7 @@ mod ecn;
 mod garbage;
 mod memory_changes;
 mod multicast;
+mod objects;
 mod profiles;
 mod rc;
 mod srq;

@@ -83,7 +83,7 @@ fn an_error_of_one_takes_its_own_receive_and_no_other() {
     }
     assert_eq!(bench.recvs(B), [11, 12, 13, 14].map(|id| (id, Success)));
     // In error already: it is not raised twice.
-    bench.to_state(B, Err);
+    bench.enter(B, Err);
     assert_eq!(bench.async_events(B), []);
 }
 
@@ -91,7 +91,7 @@ fn an_error_of_one_takes_its_own_receive_and_no_other() {
 fn the_last_event_says_that_nothing_more_is_taken() {
     let mut bench = two_senders(QpType::Rc);
     bench.recv(B, 10, 0..8);
-    bench.to_state(B, Err);
+    bench.enter(B, Err);
     let qp = bench.end(B).qp;
     assert_eq!(bench.async_events(B), [AsyncEvent::LastWqeReached(qp)]);
     assert_eq!(bench.recvs(B), [], "what waits in the shared queue is not flushed");
@@ -169,7 +169,7 @@ fn it_holds_what_it_says_also_after_messages_were_given_up() {
                 bench.device(B).destroy_qp(qp).unwrap();
                 bench.create_qp(&setup, B);
             } else {
-                bench.to_state(B, Reset);
+                bench.enter(B, Reset);
             }
             bench.advance(&setup, B, Rts);
         }
@@ -190,7 +190,7 @@ fn the_receive_of_a_broken_unreliable_message_goes_with_its_queue_pair() {
         bench.inject(A, &Forge::send(First, 0).count_up(0, 256));
         bench.inject(A, &Forge::send(First, 5).count_up(0, 256));
         bench.inject(A, &Forge::send(Last, 7).count_up(0, 8));
-        bench.to_state(B, Reset);
+        bench.enter(B, Reset);
         bench.advance(&setup, B, Rts);
     }
     for id in 0..4 {

@@ -96,7 +96,7 @@ fn a_receive_of_a_broken_message_is_flushed_like_all_others() {
     bench.tap.once("A SEND_LAST 1", Fate::Drop);
     bench.post(A, wr(0, send()).at(0..500));
     bench.run();
-    bench.to_state(B, Err);
+    bench.enter(B, Err);
     assert_eq!(bench.recvs(B), [(10, WorkRequestFlushed), (11, WorkRequestFlushed)]);
 }
 
@@ -239,7 +239,7 @@ fn a_send_that_fails_by_itself_stops_sending_and_not_receiving() {
     bench.post(B, wr(5, send()).at(0..8));
     bench.run();
     assert_eq!(bench.recvs(A), [(20, Success)]);
-    bench.to_state(A, Rts);
+    bench.enter(A, Rts);
     bench.post(A, wr(6, b.write(100)).at(100..108));
     bench.run();
     assert_eq!(bench.sends(A), [(6, Success)]);

@@ -139,7 +139,7 @@ fn what_does_not_fit_the_receive_is_dropped_and_the_receive_stays() {
     let mut bench = Setup::ud().pair();
     let op = to_b(&mut bench, None);
     for (dropped, room, len) in [(1, GRH + 99, 100), (2, GRH - 1, 0), (3, 0, 0)] {
-        bench.to_state(B, Reset);
+        bench.enter(B, Reset);
         bench.advance(&Setup::ud(), B, Rts);
         bench.recv(B, 7, 0..room);
         bench.post(A, wr(1, op).at(1000..1000 + len));
@@ -148,7 +148,7 @@ fn what_does_not_fit_the_receive_is_dropped_and_the_receive_stays() {
         assert_eq!(bench.recvs(B), []);
     }
     for (room, len) in [(GRH + 100, 100), (GRH, 0), (GRH + 1, 0)] {
-        bench.to_state(B, Reset);
+        bench.enter(B, Reset);
         bench.advance(&Setup::ud(), B, Rts);
         bench.recv(B, 7, 0..room);
         bench.post(A, wr(1, op).at(1000..1000 + len));
@@ -208,9 +208,9 @@ fn states_that_receive_and_states_that_do_not() {
     {
         let mut bench = setup.pair();
         if state == QpState::Err {
-            bench.to_state(B, QpState::Err);
+            bench.enter(B, QpState::Err);
         } else {
-            bench.to_state(B, Reset);
+            bench.enter(B, Reset);
             bench.advance(&setup, B, state);
         }
         if !matches!(state, Reset | QpState::Err) {
@@ -259,7 +259,7 @@ fn an_address_handle_that_is_gone_or_foreign_fails_the_send() {
         assert_eq!(bench.sends(A), [&[(1, Success)][..], &failed].concat());
         assert_eq!(bench.states(), (Sqe, Rts));
         assert_eq!(bench.recvs(B), [(7, Success)]);
-        bench.to_state(A, Rts);
+        bench.enter(A, Rts);
         bench.recv(B, 8, 0..100);
         bench.post(A, wr(4, good).at(0..8));
         bench.run();

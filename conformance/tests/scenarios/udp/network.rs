@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::UdpSocket;
 use std::process::{Command, Output};
-use std::sync::{LazyLock, Once};
+use std::sync::LazyLock;
 
 use softrnic_conformance::lab::Family;
 
@@ -25,10 +25,14 @@ const NO_ADDRESSES: i32 = 99;
 /// # Panics
 /// The work does, here or there.
 pub(crate) fn on(family: Family, test: &str, work: impl FnOnce()) {
-    if family == Family::V4 || std::env::var_os(INSIDE).is_some() {
-        if has_addresses(family) {
+    if family == Family::V4 {
+        if has_v4() {
             work();
         }
+        return;
+    }
+    if std::env::var_os(INSIDE).is_some() {
+        work();
         return;
     }
     static CHILD: LazyLock<Child> = LazyLock::new(Child::run);
@@ -43,17 +47,18 @@ pub(crate) fn on(family: Family, test: &str, work: impl FnOnce()) {
     }
 }
 
-/// Whether the loopback interface has the addresses; tells if not.
-fn has_addresses(family: Family) -> bool {
-    static TOLD: Once = Once::new();
-    let bound = family.loopback().map(|address| UdpSocket::bind((address, 0)));
-    let missing = bound.into_iter().find_map(Result::err);
-    if let Some(error) = &missing {
-        let addresses = family.loopback();
-        let text = format!("\nnot run: the tests over UDP at {addresses:?}: {error}\n");
-        TOLD.call_once(|| tell(&text));
-    }
-    missing.is_none()
+/// Whether the loopback interface has the IPv4 addresses, as on Linux; tells if not.
+fn has_v4() -> bool {
+    static HAS: LazyLock<bool> = LazyLock::new(|| {
+        let bound = Family::V4.loopback().map(|address| UdpSocket::bind((address, 0)));
+        let missing = bound.into_iter().find_map(Result::err);
+        if let Some(error) = &missing {
+            let addresses = Family::V4.loopback();
+            tell(&format!("\nnot run: the tests over UDP at {addresses:?}: {error}\n"));
+        }
+        missing.is_none()
+    });
+    *HAS
 }
 
 /// What became of the child.
@@ -103,9 +108,10 @@ fn in_namespace(options: &str) -> Result<Output, String> {
         return Err(String::from_utf8_lossy(&tried.stderr).trim_end().to_owned());
     }
     let [first, second] = Family::V6.loopback();
+    // Without "nodad" an address can be bound to only after a moment, which a busy kernel draws out.
     let script = format!(
-        "ip link set lo up && ip addr add {first}/128 dev lo && ip addr add {second}/128 dev lo \
-         || exit {NO_ADDRESSES}; exec \"$0\" {TESTS}"
+        "ip link set lo up && ip addr add {first}/128 dev lo nodad \
+         && ip addr add {second}/128 dev lo nodad || exit {NO_ADDRESSES}; exec \"$0\" {TESTS}"
     );
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let child = Command::new("unshare")

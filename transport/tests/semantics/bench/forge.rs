@@ -2,8 +2,8 @@
 
 use softrnic_model::verbs::{Key, QpType};
 use softrnic_model::wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, HeaderBuf, Ieth, ImmDt, Opcode, Operation, Place,
-    Reth, Service, Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, HeaderBuf, Ieth, Opcode, Operation, Place, Reth,
+    Service, Syndrome,
 };
 
 use super::{BASE, Bench, EndId, QKEY};
@@ -17,7 +17,6 @@ pub(crate) struct Forge {
     opcode: Option<u8>,
     psn: i32,
     ack_req: bool,
-    imm: Option<u32>,
     invalidate: Option<Key>,
     reth: Option<Reth>,
     atomic: Option<AtomicEth>,
@@ -35,7 +34,6 @@ impl Forge {
             opcode: None,
             psn,
             ack_req: true,
-            imm: None,
             invalidate: None,
             reth: None,
             atomic: None,
@@ -100,11 +98,6 @@ impl Forge {
         self
     }
 
-    pub(crate) fn imm(mut self, imm: u32) -> Self {
-        self.imm = Some(imm);
-        self
-    }
-
     pub(crate) fn invalidate(mut self, key: Key) -> Self {
         self.invalidate = Some(key);
         self
@@ -142,10 +135,12 @@ impl Forge {
             QpType::Uc => Service::Uc,
             QpType::Ud => Service::Ud,
         };
-        let (imm, invalidate) = (self.imm.is_some(), self.invalidate.is_some());
+        let invalidate = self.invalidate.is_some();
         let opcode = match self.opcode {
             Some(opcode) => Opcode(opcode),
-            None => Opcode::compose(service, self.operation, self.place, imm, invalidate).unwrap(),
+            None => {
+                Opcode::compose(service, self.operation, self.place, false, invalidate).unwrap()
+            }
         };
         let psn = requester.first_psn.plus(self.psn.cast_unsigned());
         let pad = self.payload.len().wrapping_neg() & 3;
@@ -161,7 +156,6 @@ impl Forge {
         if self.operation == Operation::AtomicAcknowledge {
             header.push(&AtomicAckEth::new(self.original));
         }
-        self.imm.iter().for_each(|&imm| header.push(&ImmDt::new(imm)));
         self.invalidate.iter().for_each(|&key| header.push(&Ieth::new(key)));
         let mut bytes = header.as_slice().to_vec();
         bytes.extend_from_slice(&self.payload);

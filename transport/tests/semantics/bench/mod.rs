@@ -14,6 +14,7 @@ mod forge;
 mod rng;
 mod setup;
 mod tap;
+mod weather;
 mod work;
 
 use std::ops::Range;
@@ -33,6 +34,7 @@ pub(crate) use forge::Forge;
 pub(crate) use rng::{Digest, Rng};
 pub(crate) use setup::{QKEY, Setup};
 pub(crate) use tap::{Seen, Tap};
+pub(crate) use weather::{TIMEOUT_CODE, Weather};
 pub(crate) use work::{Remote, Wr, send, send_imm, send_invalidate, wr};
 
 /// An end of the bench: a queue pair, with its objects and memory.
@@ -196,7 +198,7 @@ impl Bench {
         self.device(end).modify_qp(qp, &attributes, mask)
     }
 
-    pub(crate) fn to_state(&mut self, end: EndId, state: QpState) {
+    pub(crate) fn enter(&mut self, end: EndId, state: QpState) {
         self.modify(end, QpAttributeMask::STATE, |attr| attr.state = state).unwrap();
     }
 

@@ -213,7 +213,7 @@ impl Bench {
         self.device(end).destroy_qp(qp).unwrap();
         self.ends[end.0].srq = Some(srq);
         self.create_qp(setup, end);
-        self.to_state(peer.unwrap(), QpState::Reset);
+        self.enter(peer.unwrap(), QpState::Reset);
         self.connect(setup, end, peer.unwrap());
     }
 

@@ -15,7 +15,6 @@ use super::{Digest, End, EndId};
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) at: Instant,
-    pub(crate) from: HostId,
     pub(crate) route: Route,
     pub(crate) bytes: Vec<u8>,
     /// As [`Tap::take`] tells it.
@@ -38,6 +37,8 @@ struct Name {
     peer_psn: Psn,
 }
 
+type Rule = Box<dyn FnMut(&Seen) -> Fate>;
+
 #[derive(Default)]
 struct State {
     names: Vec<Name>,
@@ -45,7 +46,7 @@ struct State {
     silent: bool,
     hash: Digest,
     once: Vec<(String, Fate)>,
-    rule: Option<Box<dyn FnMut(&Seen) -> Fate>>,
+    rule: Option<Rule>,
 }
 
 /// A handle on the tap.
@@ -127,7 +128,7 @@ impl Weather for Tap {
     fn judge(&mut self, now: Instant, from: HostId, route: &Route, packet: &[u8]) -> Fate {
         let mut state = self.0.borrow_mut();
         let text = if state.silent { String::new() } else { text(&state.names, from, packet) };
-        let seen = Seen { at: now, from, route: *route, bytes: packet.to_vec(), text };
+        let seen = Seen { at: now, route: *route, bytes: packet.to_vec(), text };
         let once = state.once.iter().position(|(text, _)| *text == seen.text);
         let fate = match (once, &mut state.rule) {
             (Some(at), _) => state.once.remove(at).1,

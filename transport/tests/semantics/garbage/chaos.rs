@@ -7,7 +7,7 @@ use softrnic_model::verbs::{
     Access, AhId, CqId, Key, PdId, QpAttributeMask, QpNum, QpState, QpType, SrqId, WcStatus,
 };
 
-use crate::bench::{A, B, Bench, EndId, Remote, Rng, Setup, send, send_invalidate, wr};
+use crate::bench::{A, B, Bench, EndId, Remote, Rng, Setup, Weather, send, send_invalidate, wr};
 
 use super::frames::Frames;
 use super::{ROUND, rounds};
@@ -38,6 +38,9 @@ impl Chaos {
         setup.cqe = 8 + rng.below(60) as u32;
         let bench = setup.pair();
         bench.tap.silence();
+        if rng.chance(50) {
+            bench.tap.rule(Weather::drawn(rng).rule());
+        }
         let keys = vec![bench.remote(A).key, bench.remote(B).key, Key(0)];
         Self {
             bench,
@@ -198,7 +201,7 @@ impl Chaos {
                 self.forget(end);
                 self.replace_cqs(end);
             }
-            self.bench.to_state(end, QpState::Reset);
+            self.bench.enter(end, QpState::Reset);
             self.forget(end);
         }
         let setup = self.setup.clone();
@@ -215,7 +218,7 @@ impl Chaos {
 fn whatever_a_program_does_nothing_completes_twice() {
     let frames = Frames::recorded();
     let frames: Vec<_> = frames.all().cloned().collect();
-    rounds(100_000, |rng| {
+    rounds(300_000, |rng| {
         let mut chaos = Chaos::new(rng);
         for _ in 0..ROUND {
             chaos.step(rng);
@@ -235,7 +238,7 @@ fn whatever_a_program_does_nothing_completes_twice() {
                 continue;
             }
             // In error everything that is left comes out.
-            chaos.bench.to_state(end, QpState::Err);
+            chaos.bench.enter(end, QpState::Err);
             let flushed = chaos.bench.recvs(end);
             let left: Vec<_> = chaos.receives[end.0].iter().copied().collect();
             let recv_cq = chaos.bench.end(end).recv_cq;

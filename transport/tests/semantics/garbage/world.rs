@@ -79,10 +79,10 @@ impl World {
 
     /// Queue pairs that have failed start again, and new work takes the place of old.
     pub(super) fn revive(&mut self, rng: &mut Rng) {
-        for at in 0..KINDS.len() {
-            let (end, (_, wanted)) = (self.ends[at], KINDS[at]);
+        for (at, (_, wanted)) in KINDS.into_iter().enumerate() {
+            let end = self.ends[at];
             if wanted != QpState::Err && self.bench.state(end) == QpState::Err {
-                self.bench.to_state(end, QpState::Reset);
+                self.bench.enter(end, QpState::Reset);
                 self.bench.advance(&self.setups[at], end, wanted);
             }
             self.bench.sent(end);
@@ -115,9 +115,9 @@ impl World {
             setups.push(setup.clone());
             match state {
                 QpState::Rts => {}
-                QpState::Sqd | QpState::Err => bench.to_state(pair[1], state),
+                QpState::Sqd | QpState::Err => bench.enter(pair[1], state),
                 QpState::Reset | QpState::Init | QpState::Rtr | QpState::Sqe => {
-                    bench.to_state(pair[1], QpState::Reset);
+                    bench.enter(pair[1], QpState::Reset);
                     bench.advance(&setup, pair[1], state);
                 }
             }

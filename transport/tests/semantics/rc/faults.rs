@@ -264,10 +264,12 @@ fn check(case: &Case) {
     }
     let last = packets.len() as u64 - 1;
     let answers = bench.frames();
-    let nak = match case.status {
-        RemoteInvalidRequest => "InvalidRequest",
-        RemoteAccessError => "RemoteAccess",
-        _ => "RemoteOperational",
+    let nak = if case.status == RemoteInvalidRequest {
+        "InvalidRequest"
+    } else if case.status == RemoteAccessError {
+        "RemoteAccess"
+    } else {
+        "RemoteOperational"
     };
     assert_eq!(answers.last().unwrap(), &format!("B NAK {nak} {last}"), "{what}");
     assert_eq!(bench.states(), (Err, Err), "{what}");
@@ -420,4 +422,97 @@ fn packets_that_are_not_the_peers_are_dropped() {
     assert_eq!(bench.states(), (Rts, Rts));
     bench.deliver(B, &route, &good);
     assert_eq!(bench.frames(), ["B ACK 0"]);
+}
+
+#[test]
+fn what_came_before_a_fault_is_answered_first() {
+    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let (b, before) = (bench.remote(B), bench.word(B, 64));
+    bench.recv(B, 7, 0..8);
+    bench.post(A, wr(1, b.read(0)).at(1000..1600));
+    bench.post(A, wr(2, b.add(64, 1)).at(0..8));
+    bench.post(A, wr(3, send()).at(0..8));
+    bench.post(A, wr(4, b.write(1 << 40)).at(0..8));
+    bench.post(A, wr(5, b.read(0)).at(1000..1600));
+    // All arrive at once, and the fault is found before any answer has left.
+    let frames = bench.frames();
+    let answers: Vec<_> = frames.iter().filter(|text| text.starts_with("B ")).collect();
+    let expected = [
+        "B RDMA_READ_RESPONSE_FIRST 0",
+        "B RDMA_READ_RESPONSE_MIDDLE 1",
+        "B RDMA_READ_RESPONSE_LAST 2",
+        "B ATOMIC_ACKNOWLEDGE 3",
+        "B NAK RemoteAccess 5",
+    ];
+    assert_eq!(answers, expected);
+    let good = [1, 2, 3].map(|id| (id, WcStatus::Success));
+    let bad = [(4, RemoteAccessError), (5, WorkRequestFlushed)];
+    assert_eq!(bench.sends(A), [&good[..], &bad].concat());
+    assert_eq!(bench.recvs(B), [(7, WcStatus::Success)]);
+    assert_eq!(bench.word(A, 0), before);
+    assert_eq!(bench.states(), (Err, Err));
+}
+
+#[test]
+fn an_answer_that_cannot_be_given_any_more_is_refused_in_place_of_the_fault_behind_it() {
+    let mut bench = Setup::rc().pair();
+    let key = bench.register(B, 0..64, Access::REMOTE_READ);
+    let (short, qp) = (crate::bench::Remote { key }, bench.end(B).qp);
+    bench.post(A, wr(1, short.read(0)).at(1000..1008));
+    bench.post(A, wr(2, short.write(0)).at(0..8));
+    bench.fabric.step(softrnic_model::Instant::from_ns(1_000));
+    bench.device(B).deregister(key).unwrap();
+    bench.run();
+    assert_eq!(bench.sends(A), [(1, RemoteAccessError), (2, WorkRequestFlushed)]);
+    assert_eq!(bench.async_events(B), [AsyncEvent::QpAccessError(qp)], "once");
+}
+
+#[test]
+fn a_queue_pair_that_its_program_puts_into_error_answers_nothing_more() {
+    let mut bench = Setup::rc().pair();
+    let b = bench.remote(B);
+    bench.post(A, wr(1, b.read(0)).at(0..8));
+    bench.post(A, wr(2, b.write(0)).at(0..8));
+    bench.fabric.step(softrnic_model::Instant::from_ns(1_000));
+    bench.enter(B, Err);
+    assert_eq!(bench.frames(), ["A RDMA_READ_REQUEST 0", "A RDMA_WRITE_ONLY 1"]);
+}
+
+/// Of several faults the first counts: the queue pair's rights, how many are open, the key, the
+/// range (as measured on hardware).
+#[test]
+fn the_order_of_judgement() {
+    let nowhere = Key(0xdead_0000);
+    type Faulty = fn(&mut Bench) -> Forge;
+    let cases: [(Faulty, &str); 5] = [
+        (
+            |bench| {
+                allow(bench, Access::empty());
+                Forge::write(Only, 0).range(0, Key(0xdead_0000), 8).count_up(0, 8)
+            },
+            "InvalidRequest",
+        ),
+        (
+            |bench| {
+                allow(bench, Access::empty());
+                Forge::read(0, 1 << 40, key(bench), 8)
+            },
+            "InvalidRequest",
+        ),
+        (|_| Forge::write(Only, 0).range(0, Key(0xdead_0000), 9).count_up(0, 8), "InvalidRequest"),
+        (|_| Forge::add(0, 4, Key(0xdead_0000), 1), "InvalidRequest"),
+        (|_| Forge::read(0, 1 << 40, Key(0xdead_0000), 8), "RemoteAccess"),
+    ];
+    for (faulty, nak) in cases {
+        let mut bench = Setup::rc().pair();
+        let packet = faulty(&mut bench);
+        bench.inject(A, &packet);
+        assert_eq!(bench.frames(), [format!("B NAK {nak} 0")], "{packet:?}");
+    }
+    let mut bench = Setup::rc().pair();
+    for psn in 0..5 {
+        let last = if psn == 4 { nowhere } else { key(&bench) };
+        bench.inject(A, &Forge::read(psn, 0, last, 8));
+    }
+    assert_eq!(bench.frames().last().unwrap(), "B NAK InvalidRequest 4");
 }

@@ -44,12 +44,12 @@ fn expect_failure(bench: &mut Bench, faulty: Wr, what: &str, status: WcStatus) {
     bench.post(A, faulty.unsignaled());
     bench.post(A, wr(4, b.write(0)).at(0..8).unsignaled());
     bench.run();
+    // Data is judged as it is copied: packets in front of the fault leave, the last one never.
     let frames = bench.tap.take();
-    assert_eq!(
-        frames.iter().filter(|text| text.starts_with("A ")).count(),
-        2,
-        "{what}: {frames:?}"
-    );
+    let ends = |text: &&String| text.contains("SEND_LAST") || text.contains("SEND_ONLY");
+    assert_eq!(frames.iter().find(ends), None, "{what}: {frames:?}");
+    let others = frames.iter().filter(|text| text.starts_with("A ") && !text.contains("SEND_"));
+    assert_eq!(others.count(), 2, "{what}: {frames:?}");
     assert_eq!(bench.sends(A), [(2, Success), (3, status), (4, WorkRequestFlushed)], "{what}");
     assert_eq!(bench.states(), (Err, Rts), "{what}");
     assert_eq!((bench.async_events(A), bench.async_events(B)), (vec![], vec![]), "{what}");
@@ -59,11 +59,11 @@ fn expect_failure(bench: &mut Bench, faulty: Wr, what: &str, status: WcStatus) {
 fn elements_that_may_not_be_read() {
     let count = elements(&mut Setup::rc().pair()).len();
     for at in 0..count {
-        for op in 0..3 {
+        for op in 0..2 {
             let mut bench = Setup::rc().pair();
             let (what, sge) = elements(&mut bench)[at];
-            let b = bench.remote(B);
-            let op = [send(), send_imm(1), b.write(0)][op];
+            let op = [send(), send_imm(1)][op];
+            bench.recv(B, 7, 0..1 << 16);
             // A good element comes first.
             let faulty = wr(3, op).at(0..8).sge(sge.addr, sge.length, sge.lkey);
             expect_failure(&mut bench, faulty, what, LocalProtectionError);

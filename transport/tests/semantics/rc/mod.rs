@@ -7,5 +7,6 @@ mod gaps;
 mod lengths;
 mod local_faults;
 mod not_ready;
+mod pace;
 mod reads;
 mod silence;

@@ -82,10 +82,6 @@ impl Ground {
         }
         assert!(bytes.is_empty(), "they fit");
     }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.in_use.is_empty()
-    }
 }
 
 pub(super) const fn index(range: &Range<u64>) -> Range<usize> {

@@ -9,9 +9,9 @@ mod ground;
 mod oracle;
 mod plan;
 mod traffic;
-mod weather;
+mod unreliable;
 
-use crate::bench::{Bench, Rng};
+use crate::bench::{Bench, Rng, Weather};
 
 use oracle::Oracle;
 use plan::Plan;
@@ -33,7 +33,7 @@ fn run(seed: u64) -> u64 {
     if number("SWARM_TRACE").is_none() {
         bench.tap.silence();
     }
-    bench.tap.rule(weather::Weather::drawn(&mut rng.fork()).rule());
+    bench.tap.rule(Weather::drawn(&mut rng.fork()).rule());
     let mut oracle = Oracle::new(&mut bench, &plan, sides);
     let mut work = rng.fork();
     for _ in 0..plan.steps {

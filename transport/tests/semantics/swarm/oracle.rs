@@ -292,7 +292,8 @@ impl Oracle {
             let found = &self.counter_found[side];
             assert!(found.iter().copied().eq(0..found.len() as u64), "each addition happened once");
             let count = found.len() as u64;
-            self.ground[side].scatter(&[COUNTER..COUNTER + 8], &count.to_ne_bytes());
+            let counter = COUNTER..COUNTER + 8;
+            self.ground[side].scatter(std::slice::from_ref(&counter), &count.to_ne_bytes());
             let all = 0..self.ground[side].bytes.len() as u64;
             self.compare(bench, side, &[all]);
             assert_eq!(bench.async_events(end), Vec::<AsyncEvent>::new());

@@ -3,9 +3,7 @@
 use softrnic_model::verbs::{Mtu, SrqAttributes};
 use softrnic_transport::sim::FabricConfig;
 
-use crate::bench::{A, B, Bench, EndId, Rng, Setup};
-
-use super::weather::TIMEOUT_CODE;
+use crate::bench::{A, B, Bench, EndId, Rng, Setup, TIMEOUT_CODE};
 
 #[derive(Clone, Debug)]
 pub(super) struct Plan {

@@ -327,10 +327,9 @@ impl Step<'_> {
 
     /// A window of the other side that this queue pair may use.
     fn window(&self) -> Option<usize> {
-        self.oracle.windows[1 - self.side].iter().position(|window| {
-            let serves = window.owner == self.peer;
-            window.phase == Phase::Bound && serves
-        })
+        self.oracle.windows[1 - self.side]
+            .iter()
+            .position(|window| window.phase == Phase::Bound && window.owner == self.peer)
     }
 
     fn use_window(&mut self) -> Option<()> {
@@ -364,8 +363,8 @@ impl Step<'_> {
     fn unbind(&mut self) -> Option<()> {
         if self.rng.chance(50) {
             let own = self.oracle.windows[self.side].iter().position(|window| {
-                let serves = window.owner == self.end;
-                window.phase == Phase::Bound && window.users == 0 && serves
+                let own = window.owner == self.end;
+                window.phase == Phase::Bound && window.users == 0 && own
             })?;
             let window = &mut self.oracle.windows[self.side][own];
             window.phase = Phase::Changing;

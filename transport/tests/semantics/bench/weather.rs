@@ -2,15 +2,15 @@
 
 use softrnic_transport::sim::Fate;
 
-use crate::bench::{Rng, Seen};
+use super::{Rng, Seen};
 
-/// The time-out of a swarm's queue pairs: 4.096 µs · 2^10.
-pub(super) const TIMEOUT_CODE: u8 = 10;
+/// The time-out of queue pairs that stand in the weather: 4.096 µs · 2^10.
+pub(crate) const TIMEOUT_CODE: u8 = 10;
 const TIMEOUT_NS: u64 = 4_096 << TIMEOUT_CODE;
 
 /// How many of a hundred frames of a storm meet which fate.
 #[derive(Clone, Debug)]
-pub(super) struct Weather {
+pub(crate) struct Weather {
     drop: u64,
     duplicate: u64,
     delay: u64,
@@ -22,7 +22,7 @@ pub(super) struct Weather {
 
 impl Weather {
     /// Half of the runs lack a hazard, because bugs hide behind noise too.
-    pub(super) fn drawn(rng: &mut Rng) -> Self {
+    pub(crate) fn drawn(rng: &mut Rng) -> Self {
         let mut draw = |max| if rng.chance(50) { 0 } else { rng.below(max) };
         let (drop, duplicate, delay) = (draw(50), draw(15), draw(20));
         let (corrupt, mark) = (draw(5), draw(10));
@@ -30,11 +30,21 @@ impl Weather {
         Self { drop, duplicate, delay, corrupt, mark, delay_ns_max, rng: rng.fork() }
     }
 
+    /// Whether frames may come twice or out of order.
+    pub(crate) const fn confuses(&self) -> bool {
+        self.duplicate > 0 || self.delay > 0
+    }
+
+    /// Whether frames may get lost.
+    pub(crate) const fn loses(&self) -> bool {
+        self.drop > 0 || self.corrupt > 0
+    }
+
     /// A storm lasts one time-out, a calm two: in each calm, a request that was lost is asked for
     /// again and answered.
-    pub(super) fn rule(mut self) -> impl FnMut(&Seen) -> Fate + 'static {
+    pub(crate) fn rule(mut self) -> impl FnMut(&Seen) -> Fate + 'static {
         move |seen| {
-            let stormy = seen.at.as_ns() / TIMEOUT_NS % 3 == 0;
+            let stormy = (seen.at.as_ns() / TIMEOUT_NS).is_multiple_of(3);
             if stormy { self.fate() } else { Fate::Pass }
         }
     }
