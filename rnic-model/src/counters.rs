@@ -100,7 +100,7 @@ counters! {
     DropRefused = "drop_refused",
     /// Dropped: response to something that was completed before
     DropStaleResponse = "drop_stale_response",
-    /// Dropped: response that fits no outstanding request
+    /// Dropped: response that fits no outstanding request, or comes before one that is missing
     DropUnexpectedResponse = "drop_unexpected_response",
 
     /// Congestion notification packets sent

@@ -8,11 +8,16 @@ use crate::Instant;
 /// When one queue pair wants to be woken.
 ///
 /// Deadlines move with every acknowledgement, so a heap entry is only a hint: the truth is
-/// `deadline` here, and an entry that comes up too early is put back.
+/// `deadline` here, and an entry that comes up too early is put back. Two entries are remembered,
+/// for a short wait may come in the middle of a long one again and again: the long one's entry
+/// then serves the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timer {
     deadline: Option<Instant>,
+    /// The earlier entry.
     queued: Option<Instant>,
+    /// The later entry.
+    queued_later: Option<Instant>,
 }
 
 impl Timer {
@@ -39,6 +44,9 @@ impl Timers {
         timer.deadline = deadline;
         let Some(at) = deadline else { return };
         if timer.queued.is_none_or(|queued| queued > at) {
+            if timer.queued.is_some() {
+                timer.queued_later = timer.queued;
+            }
             timer.queued = Some(at);
             self.heap.push(Reverse((at, owner)));
         }
@@ -70,7 +78,7 @@ impl Timers {
         if timer.queued != Some(at) {
             return false; // left over from before the deadline moved forward
         }
-        timer.queued = None;
+        timer.queued = timer.queued_later.take();
         match timer.deadline {
             Some(deadline) if deadline <= now => {
                 timer.deadline = None;
@@ -91,6 +99,22 @@ mod tests {
 
     fn at(ns: u64) -> Instant {
         Instant::from_ns(ns)
+    }
+
+    #[test]
+    fn short_waits_within_long_ones_leave_nothing_behind() {
+        let (mut timers, mut timer) = (Timers::default(), Timer::default());
+        for round in 0..10_000 {
+            let now = round * 20;
+            timers.set(&mut timer, 0, Some(at(now + 1_000_000)));
+            timers.set(&mut timer, 0, Some(at(now + 10)));
+            assert_eq!(due(&mut timers, &mut timer, now + 9), 0);
+            assert_eq!(due(&mut timers, &mut timer, now + 10), 1);
+            assert!(timers.heap.len() <= 2, "{round}");
+        }
+        timers.set(&mut timer, 0, Some(at(5_000_000)));
+        assert_eq!(due(&mut timers, &mut timer, 4_999_999), 0);
+        assert_eq!(due(&mut timers, &mut timer, 5_000_000), 1);
     }
 
     fn due(timers: &mut Timers, timer: &mut Timer, now: u64) -> usize {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::profile::Profile;
 use crate::protection::KeyPolicy;
-use crate::qp::responder::MESSAGE_MAX;
+use crate::qp::MAX_MESSAGE_BYTES;
 use crate::qp::window::Reads;
 use crate::verbs::{DeviceAttributes, Gid, Mtu};
 
@@ -77,5 +77,6 @@ const ATTRIBUTES: DeviceAttributes = DeviceAttributes {
 
 const _: () = assert!(ATTRIBUTES.max_qp < 1 << 16, "a slot has 16 bits of queue pair numbers");
 const _: () = assert!(ATTRIBUTES.max_qp_init_rd_atom as usize <= Reads::MAX);
-const _: () = assert!(MESSAGE_MAX / Mtu::B256.bytes() <= 1 << 23, "one message fits half the PSNs");
+const _: () =
+    assert!(MAX_MESSAGE_BYTES / Mtu::B256.bytes() <= 1 << 23, "one message fits half the PSNs");
 const _: () = assert!(ATTRIBUTES.max_sge < 256, "a request counts its elements in 8 bits");

@@ -15,7 +15,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::Instant;
-use crate::counters::Counters;
+use crate::counters::{Counter, Counters};
 use crate::profile::Profile;
 use crate::protection::{KeyLimits, Protection};
 use crate::qp::{completer, flush};
@@ -187,10 +187,14 @@ impl Device {
     pub fn set_port_state(&mut self, state: PortState) {
         if state != self.shared.port.state {
             self.shared.port.state = state;
-            self.shared.raise(match state {
+            let event = match state {
                 PortState::Active => AsyncEvent::PortActive,
-                PortState::Down => AsyncEvent::PortError,
-            });
+                PortState::Down => {
+                    self.shared.count(Counter::LinkDowned);
+                    AsyncEvent::PortError
+                }
+            };
+            self.shared.raise(event);
         }
     }
 

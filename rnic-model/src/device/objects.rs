@@ -21,7 +21,7 @@ impl Shared {
             max_mtu: crate::verbs::Mtu::B4096,
             active_mtu: self.port.mtu,
             gid_tbl_len: u32::try_from(self.port.gids.len()).unwrap_or(u32::MAX),
-            max_msg_sz: crate::qp::responder::MESSAGE_MAX,
+            max_msg_sz: crate::qp::MAX_MESSAGE_BYTES,
             pkey_tbl_len: u16::try_from(self.port.pkeys.len()).unwrap_or(u16::MAX),
             bad_pkey_cntr: counter_32(self, crate::counters::Counter::DropBadPkey),
             qkey_viol_cntr: counter_32(self, crate::counters::Counter::DropBadQkey),

@@ -56,7 +56,8 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
 fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packet<'_>, psn: Psn) {
     let Some(aeth) = packet.aeth() else { return shared.count(Counter::DropMalformed) };
     match aeth.syndrome() {
-        Syndrome::Ack { .. } => {
+        Syndrome::Ack { credits } => {
+            qp.requester.credits.on_acknowledge(aeth.msn(), credits);
             acknowledge(qp, shared, now, psn.plus(1));
         }
         Syndrome::RnrNak { timer } => {
@@ -346,7 +347,7 @@ fn on_read_response<M: Memory + ?Sized>(
 ) {
     let psn = packet.bth.psn();
     if !acknowledge(qp, shared, now, psn) && qp.requester.una_psn != psn {
-        return; // an earlier response is missing; it was asked for again
+        return shared.count(Counter::DropUnexpectedResponse);
     }
     let requester = &qp.requester;
     let wqe = *requester.sq.wqe(requester.oldest);
@@ -388,7 +389,7 @@ fn on_atomic_response<M: Memory + ?Sized>(
     psn: Psn,
 ) {
     if !acknowledge(qp, shared, now, psn) && qp.requester.una_psn != psn {
-        return;
+        return shared.count(Counter::DropUnexpectedResponse);
     }
     let requester = &qp.requester;
     let count = requester.oldest;

@@ -9,7 +9,11 @@ use softrnic_model::wire::{ICRC_LEN, Route};
 use softrnic_model::{Device, Instant};
 
 use super::SimMemory;
+use crate::PACKET_LEN_MAX;
 use crate::udp::Maker;
+
+/// Frames under way for which there is room from the start; more make room for themselves.
+const USUAL: usize = 512;
 
 /// Which host of a fabric.
 pub type HostId = usize;
@@ -110,10 +114,10 @@ impl Fabric {
             now: Instant::ZERO,
             hosts: Vec::new(),
             weather: None,
-            in_order: VecDeque::new(),
-            late: BinaryHeap::new(),
-            late_frames: Vec::new(),
-            spare: Vec::new(),
+            in_order: VecDeque::with_capacity(USUAL),
+            late: BinaryHeap::with_capacity(USUAL),
+            late_frames: Vec::with_capacity(USUAL),
+            spare: Vec::with_capacity(USUAL),
             sent: 0,
             icrc: Maker::new(),
         }
@@ -169,7 +173,7 @@ impl Fabric {
         let mut left = 0;
         for from in 0..self.hosts.len() {
             while let Some(frame) = self.hosts[from].device.next_frame() {
-                let mut bytes = self.spare.pop().unwrap_or_default();
+                let mut bytes = self.buffer();
                 let len = frame.len();
                 let room = if self.config.icrc { len + ICRC_LEN } else { len };
                 bytes.resize(room, 0);
@@ -187,6 +191,20 @@ impl Fabric {
             }
         }
         left
+    }
+
+    /// An empty buffer that holds any frame.
+    fn buffer(&mut self) -> Vec<u8> {
+        let mut bytes =
+            self.spare.pop().unwrap_or_else(|| Vec::with_capacity(PACKET_LEN_MAX + ICRC_LEN));
+        bytes.clear();
+        bytes
+    }
+
+    fn copy_of(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut copy = self.buffer();
+        copy.extend_from_slice(bytes);
+        copy
     }
 
     /// Decides who gets a frame, and when.
@@ -221,7 +239,7 @@ impl Fabric {
         if route.dst.is_multicast() {
             for to in 0..self.hosts.len() {
                 if self.hosts[to].groups.contains(&route.dst) {
-                    let bytes = bytes.clone();
+                    let bytes = self.copy_of(&bytes);
                     self.schedule(at, InFlight { to, route, bytes });
                 }
             }
@@ -231,7 +249,7 @@ impl Fabric {
             return self.spare.push(bytes);
         };
         if let Some(at) = again {
-            let bytes = bytes.clone();
+            let bytes = self.copy_of(&bytes);
             self.schedule(at, InFlight { to, route, bytes });
         }
         self.schedule(at, InFlight { to, route, bytes });

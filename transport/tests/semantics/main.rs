@@ -14,10 +14,12 @@ mod bench;
 
 mod counters;
 mod cq;
+mod drain;
 mod ecn;
 mod garbage;
 mod memory_changes;
 mod multicast;
+mod objects;
 mod profiles;
 mod rc;
 mod srq;

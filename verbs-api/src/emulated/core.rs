@@ -197,10 +197,8 @@ impl Core {
     /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
     /// on it counts as woken.
     pub(super) fn must_wake_engine(&mut self) -> bool {
-        const FOR_EVER: Instant = Instant::from_ns(u64::MAX);
-        // A sleeping engine does not see what a poll has left owed.
-        let owed =
-            (self.device.has_work() && self.duty.wakes_at == FOR_EVER).then_some(Instant::ZERO);
+        // An engine that sleeps until something arrives does not see what a poll has left owed.
+        let owed = (self.device.has_work() && !self.duty.relaxed).then_some(Instant::ZERO);
         match owed.or_else(|| self.next_deadline()) {
             Some(due) if due < self.duty.wakes_at => {
                 self.duty.wakes_at = due;

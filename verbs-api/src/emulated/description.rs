@@ -50,7 +50,8 @@ impl EmulatedConfig {
     }
 }
 
-#[cfg(test)]
+/// Only Linux has more than one loopback address.
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::net::Ipv4Addr;
 

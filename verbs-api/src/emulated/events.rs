@@ -149,7 +149,7 @@ mod signal {
     use std::io;
     use std::os::fd::OwnedFd;
 
-    use rustix::io::{ioctl_fionbio, read, write};
+    use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio, read, write};
     use rustix::pipe::pipe;
 
     /// A pipe that holds a byte for each event, as far as it has room.
@@ -161,8 +161,10 @@ mod signal {
     impl Signal {
         pub(super) fn new() -> io::Result<Self> {
             let (reader, writer) = pipe()?;
-            ioctl_fionbio(&reader, true)?;
-            ioctl_fionbio(&writer, true)?;
+            for end in [&reader, &writer] {
+                ioctl_fionbio(end, true)?;
+                fcntl_setfd(end, FdFlags::CLOEXEC)?;
+            }
             Ok(Self { reader, writer })
         }
 

@@ -91,15 +91,14 @@ impl EmulatedContext {
         // How it is at the beginning is no event.
         while device.next_event().is_some() {}
         let info = Self::info_of(&config);
-        let complete = table.come(&view.addresses).is_empty();
-        #[cfg(unix)]
-        let about = config.publish.then(|| config.clone());
-        let surroundings = Surroundings::new(config, notices.is_some(), complete);
+        let (told, complete) = (notices.is_some(), table.come(&view.addresses).is_empty());
         let core = Core::new(device, link, table, Arc::clone(&asynchronous));
         let shared = Shared::new(core, notices).map_err(system("waiting for packets"))?;
         let shared = Arc::new(shared);
         #[cfg(unix)]
-        let publication = about.and_then(|about| Publication::start(&about, &shared).ok());
+        let publication =
+            config.publish.then(|| Publication::start(&config, &shared).ok()).flatten();
+        let surroundings = Surroundings::new(config, told, complete);
         let engine = engine::start(&shared, surroundings).map_err(system("engine thread"))?;
         Ok(Self {
             info,

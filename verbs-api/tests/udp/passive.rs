@@ -80,3 +80,23 @@ fn a_program_that_stops_polling_hands_over() {
         assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     }
 }
+
+#[test]
+fn what_a_poll_leaves_owed_is_sent_by_the_engine() {
+    let World { near, far } = World::new(QpType::Rc);
+    let mut late = 0;
+    for round in 0..60 {
+        // The far end has a timer of its own running, so its engine means to sleep until then.
+        far.qp.write(1, far.sge(0, 8), near.mr.remote(0)).unwrap();
+        far.success();
+        std::thread::sleep(Duration::from_millis(3));
+        far.qp.recv(round, far.sge(0, 8)).unwrap();
+        near.qp.send(round, near.sge(0, 8)).unwrap();
+        // It takes the message, and does not poll again; the acknowledgement is still owed.
+        assert_eq!(far.success().wr_id, round);
+        let started = Instant::now();
+        assert_eq!(near.success().wr_id, round);
+        late += u32::from(started.elapsed() > Duration::from_millis(30));
+    }
+    assert!(late < 10, "{late} of 60 came when that timer fired");
+}

@@ -11,11 +11,8 @@ use crate::wire::{OpcodeFacts, Operation, Packet};
 use super::judge::{judge_length, judge_permission};
 use super::responses::{ReadRest, Replay, Response};
 use super::{Fault, Message};
-use crate::qp::local;
 use crate::qp::pair::Qp;
-
-/// The longest message (`max_msg_sz`).
-pub(crate) const MESSAGE_MAX: u32 = 1 << 31;
+use crate::qp::{MAX_MESSAGE_BYTES, local};
 
 /// Judges and executes one packet. Returns how many sequence numbers it takes.
 pub(super) fn execute<M: Memory + ?Sized>(
@@ -77,7 +74,7 @@ fn send<M: Memory + ?Sized>(
     qp.responder.message = Message::Send { slot, received };
     judge_length(facts, packet, qp.attr.path_mtu)?;
     let total = received + packet.payload.len() as u64;
-    if total > u64::from(MESSAGE_MAX) {
+    if total > u64::from(MAX_MESSAGE_BYTES) {
         return Err(Fault::BadLength);
     }
     if total > qp.recv_wqe(shared, slot).length {
@@ -157,7 +154,7 @@ fn write<M: Memory + ?Sized>(
     };
     let here = u32::try_from(packet.payload.len()).map_err(|_| Fault::BadLength)?;
     // Last and Only bring exactly the rest, First and Middle less than that.
-    if length > MESSAGE_MAX || if facts.place.ends() { here != left } else { here >= left } {
+    if length > MAX_MESSAGE_BYTES || if facts.place.ends() { here != left } else { here >= left } {
         return Err(Fault::BadLength);
     }
     if length != 0 {
@@ -193,7 +190,7 @@ fn read(
     judge_length(facts, packet, qp.attr.path_mtu)?;
     let Some(reth) = packet.reth() else { return Err(Fault::BadLength) };
     let (key, addr, length) = (reth.rkey(), reth.va(), reth.len());
-    if length > MESSAGE_MAX {
+    if length > MAX_MESSAGE_BYTES {
         return Err(Fault::BadLength);
     }
     if length != 0 {

@@ -21,7 +21,6 @@ use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome};
 use super::failure::Failure;
 use super::flush;
 use super::pair::Qp;
-pub(crate) use execute::MESSAGE_MAX;
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
 use responses::{Replays, Response, ResponseQueue};
@@ -90,11 +89,10 @@ impl Responder {
         self.replays.resize(usize::from(depth));
     }
 
-    /// Drops everything but a NAK that is still to be sent. Returns the receive request that was
-    /// being filled.
+    /// Drops everything. Returns the receive request that was being filled.
     pub(crate) fn abandon(&mut self) -> Option<RecvSlot> {
         let spare = self.spare.take();
-        self.responses.keep_naks();
+        self.responses.clear();
         self.replays.clear();
         self.cnp_due = false;
         match core::mem::replace(&mut self.message, Message::Idle) {
@@ -197,7 +195,10 @@ fn fail(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
     {
         shared.raise(event);
     }
+    // What came before is still answered, and the refusal behind it.
+    let owed = core::mem::take(&mut qp.responder.responses);
     flush::to_error(qp, shared);
+    qp.responder.responses = owed;
 }
 
 fn on_unreliable<M: Memory + ?Sized>(

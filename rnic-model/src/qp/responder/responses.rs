@@ -9,7 +9,7 @@ use crate::device::{FrameOut, Origin, Payload, Shared};
 use crate::memory::Memory;
 use crate::qp::headers::{Kind, bth, place};
 use crate::qp::pair::Qp;
-use crate::verbs::{Access, Key, Psn};
+use crate::verbs::{Access, Key, Psn, QpState};
 use crate::wire::{
     Aeth, AtomicAckEth, Bth, HeaderBuf, Opcode, Operation, Place, Service, Syndrome,
 };
@@ -141,12 +141,14 @@ impl ResponseQueue {
         if !self.admits(true) {
             return false;
         }
-        self.push(response);
+        // It says less than an acknowledgement at the end, which must not be lost for it.
+        let behind = usize::from(self.ring.last().is_some_and(Response::is_plain));
+        self.ring.insert(self.ring.len() - behind, response);
         true
     }
 
-    pub(super) fn keep_naks(&mut self) {
-        self.ring.retain(|response| response.is_plain() && !response.is_ack());
+    pub(super) fn clear(&mut self) {
+        self.ring.clear();
     }
 
     fn front(&self) -> Option<&Response> {
@@ -332,7 +334,13 @@ pub(crate) fn refused(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
         qp.responder.responses.pop();
         return shared.count(Counter::DropInvalidDuplicate);
     }
-    qp.responder.responses.ring.clear();
+    qp.responder.responses.clear();
     qp.responder.expected = rest.psn;
-    fail(qp, shared, fault);
+    if qp.state() != QpState::Err {
+        return fail(qp, shared, fault);
+    }
+    // A fault behind it has been found and told already; the peer is told of the first.
+    if let Some(code) = fault.nak(&shared.profile) {
+        qp.responder.refuse(Syndrome::Nak(code));
+    }
 }

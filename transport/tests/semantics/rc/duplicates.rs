@@ -230,3 +230,20 @@ fn a_lost_acknowledgement_delivers_nothing_twice() {
     assert_eq!(bench.recvs(B), [(7, Success)]);
     assert_eq!(bench.count(B, Counter::DuplicateRequest), 4);
 }
+
+#[test]
+fn an_answer_given_again_takes_no_acknowledgement_away() {
+    let mut bench = Setup::rc().pair();
+    let key = bench.remote(B).key;
+    bench.write(B, 400, &0_u64.to_ne_bytes());
+    let (read, add) = (Forge::read(0, 0, key, 8), Forge::add(1, 400, key, 1));
+    bench.inject(A, &read);
+    bench.inject(A, &add);
+    assert_eq!(bench.frames().len(), 2);
+    // Before the answer to a new request leaves, old ones come again.
+    bench.inject(A, &Forge::write(Place::Only, 2).range(100, key, 8).count_up(0, 8));
+    bench.inject(A, &read);
+    bench.inject(A, &add);
+    let answers = ["B RDMA_READ_RESPONSE_ONLY 0", "B ATOMIC_ACKNOWLEDGE 1", "B ACK 2"];
+    assert_eq!(bench.frames(), answers);
+}

@@ -4,10 +4,10 @@
 use softrnic_model::MemoryId;
 use softrnic_model::counters::Counter;
 use softrnic_model::protection::RegionSpec;
-use softrnic_model::verbs::QpState::{Err, Rts};
+use softrnic_model::verbs::QpState::Err;
 use softrnic_model::verbs::WcStatus::{
-    self, LocalLengthError, LocalProtectionError, RemoteAccessError, RemoteInvalidRequest,
-    RemoteOperationError, WorkRequestFlushed,
+    self, LocalLengthError, RemoteAccessError, RemoteInvalidRequest, RemoteOperationError,
+    WorkRequestFlushed,
 };
 use softrnic_model::verbs::{Access, AsyncEvent, Key, Mtu, QpAttributeMask, QpNum};
 use softrnic_model::wire::Place::{First, Last, Middle, Only};
@@ -56,16 +56,16 @@ const fn denied(what: &'static str, packets: fn(&mut Bench) -> Vec<Forge>) -> Ca
 }
 
 /// The key of all of B's memory.
-fn key(bench: &Bench) -> Key {
+pub(super) fn key(bench: &Bench) -> Key {
     bench.remote(B).key
 }
 
-fn allow(bench: &mut Bench, access: Access) {
+pub(super) fn allow(bench: &mut Bench, access: Access) {
     bench.modify(B, QpAttributeMask::ACCESS_FLAGS, |attr| attr.access = access).unwrap();
 }
 
 /// A region of B whose memory is gone.
-fn gone(bench: &mut Bench) -> Key {
+pub(super) fn gone(bench: &mut Bench) -> Key {
     let host = bench.end(B).host;
     let memory = bench.fabric.host(host).memory.add(vec![0; 4096]);
     let key = region_of(bench, memory, 0);
@@ -339,87 +339,4 @@ fn wrong_keys_ranges_and_rights() {
 #[test]
 fn memory_that_is_gone() {
     MEMORY.iter().for_each(check);
-}
-
-/// A receive whose own buffer cannot be used: (what, the receive).
-#[test]
-fn receives_that_are_at_fault_themselves() {
-    type Receive = fn(&mut Bench) -> crate::bench::Wr;
-    let receives: [(&str, Receive); 5] = [
-        ("a key that is none", |_| wr(7, send()).sge(BASE, 100, Key(0xdead_0000))),
-        ("out of range", |bench| wr(7, send()).sge(BASE + (1 << 16) - 4, 8, key(bench))),
-        ("around the end of all addresses", |bench| wr(7, send()).sge(u64::MAX - 3, 8, key(bench))),
-        ("no local write", |bench| {
-            let read_only = bench.register(B, 0..64, Access::empty());
-            wr(7, send()).sge(BASE, 8, read_only)
-        }),
-        ("memory that is gone", |bench| {
-            let key = gone(bench);
-            wr(7, send()).sge(BASE, 8, key)
-        }),
-    ];
-    for (what, receive) in receives {
-        let mut bench = Setup::rc().pair();
-        let receive = receive(&mut bench);
-        bench.try_recv(B, &receive).unwrap();
-        bench.recv(B, 8, 0..8);
-        bench.post(A, wr(1, send()).at(0..8));
-        bench.run();
-        assert_eq!(bench.recvs(B), [(7, LocalProtectionError), (8, WorkRequestFlushed)], "{what}");
-        assert_eq!(bench.sends(A), [(1, RemoteOperationError)], "{what}");
-        assert_eq!(bench.async_events(B), [], "{what}: the completion says it");
-        assert_eq!(bench.states(), (Err, Err), "{what}");
-    }
-}
-
-#[test]
-fn bytes_of_length_0_need_no_key() {
-    let mut bench = Setup::rc().pair();
-    let nothing = crate::bench::Remote { key: Key(0xdead_beef) };
-    bench.post(A, wr(1, nothing.write(1 << 40)));
-    bench.post(A, wr(2, nothing.read(1 << 40)));
-    bench.recv(B, 7, 0..0);
-    bench.post(A, wr(3, nothing.write_imm(1 << 40, 5)));
-    bench.run();
-    let all: Vec<_> = (1..4).map(|id| (id, WcStatus::Success)).collect();
-    assert_eq!(bench.sends(A), all);
-    assert_eq!(bench.states(), (Rts, Rts));
-}
-
-/// What is wrong with a packet that is dropped without a word (IBA 9.6.1): (what, the packet's
-/// change, who counts it).
-#[test]
-fn packets_that_are_not_the_peers_are_dropped() {
-    let alien = softrnic_model::verbs::Gid::from_v4([10, 9, 9, 9]);
-    type Change = fn(&mut Vec<u8>);
-    let changes: [(&str, Change, Counter); 6] = [
-        ("transport version", |bytes| bytes[1] |= 1, Counter::DropBadTransportVersion),
-        ("P_Key", |bytes| bytes[3] ^= 1, Counter::DropBadPkey),
-        ("queue pair", |bytes| bytes[7] ^= 0x80, Counter::DropUnknownQp),
-        ("slot", |bytes| bytes[5] ^= 0x80, Counter::DropUnknownQp),
-        ("service UC", |bytes| bytes[0] |= 1 << 5, Counter::DropWrongService),
-        ("truncated", |bytes| bytes.truncate(8), Counter::DropMalformed),
-    ];
-    let mut bench = Setup::rc().pair();
-    bench.recv(B, 7, 0..8);
-    let good = Forge::send(Only, 0).count_up(0, 8).bytes(&bench, A);
-    let route = bench.route(A);
-    for (what, change, counter) in changes {
-        let mut bytes = good.clone();
-        change(&mut bytes);
-        bench.deliver(B, &route, &bytes);
-        assert_eq!(bench.count(B, counter), if what == "slot" { 2 } else { 1 }, "{what}");
-    }
-    let mut wrong_source = route;
-    wrong_source.src = alien;
-    let mut wrong_destination = route;
-    wrong_destination.dst = alien;
-    for (counted, route) in [(1, wrong_source), (2, wrong_destination)] {
-        bench.deliver(B, &route, &good);
-        assert_eq!(bench.count(B, Counter::DropBadSource), counted);
-    }
-    assert_eq!(bench.frames(), Vec::<String>::new());
-    assert_eq!(bench.states(), (Rts, Rts));
-    bench.deliver(B, &route, &good);
-    assert_eq!(bench.frames(), ["B ACK 0"]);
 }

@@ -189,6 +189,7 @@ fn data_that_comes_before_what_it_follows_is_asked_for_again() {
         bench.inject(B, &Forge::read_response(place, 3).count_up(9, 44));
         assert_eq!(bench.sends(A), [(1, Success), (2, Success)], "it acknowledges those before");
         assert_eq!(bench.count(A, Counter::ImpliedNak), 1);
+        assert_eq!(bench.count(A, Counter::DropUnexpectedResponse), 1);
         assert_eq!(bench.frames(), ["A RDMA_READ_REQUEST 2"]);
         assert_eq!(bench.bytes(A, 1000..1300), memory);
     }

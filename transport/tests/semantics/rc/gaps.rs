@@ -155,3 +155,22 @@ fn naks_that_wait_to_be_sent_are_merged() {
     }
     assert_eq!(bench.frames(), ["B NAK PsnSequence 999"]);
 }
+
+#[test]
+fn acknowledgements_count_messages() {
+    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let b = bench.remote(B);
+    bench.recv(B, 7, 0..1000);
+    let requests = [
+        wr(1, b.write(0)).at(0..1000),
+        wr(2, b.read(0)).at(0..1000),
+        wr(3, send()).at(0..1000),
+        wr(4, b.add(64, 1)).at(0..8),
+    ];
+    for (message, request) in (1..).zip(requests) {
+        bench.post(A, request);
+        let seen = bench.seen();
+        let counts: Vec<_> = seen.iter().filter_map(|seen| seen.packet().aeth().copied()).collect();
+        assert!(!counts.is_empty() && counts.iter().all(|aeth| aeth.msn() == message));
+    }
+}
