@@ -97,7 +97,7 @@ mod tests {
                     assert_eq!(found(&replays, psn), there.then_some(u64::from(psn)));
                 }
                 // And the next ones push out the oldest.
-                (100..100 + to).for_each(|psn| replays.keep(atomic(psn as u32, 0)));
+                (100..).take(to).for_each(|psn| replays.keep(atomic(psn, 0)));
                 assert!((0..kept).all(|psn| found(&replays, psn).is_none()), "{from} {to}");
             }
         }
