@@ -194,9 +194,12 @@ impl Replays {
         self.next = (self.next + 1) % self.ring.len().max(1);
     }
 
-    /// The one that sequence number `psn` belongs to.
+    /// The latest that sequence number `psn` belongs to: an earlier one may be left from before the
+    /// numbers went round.
     pub(super) fn find(&self, psn: Psn) -> Option<Replay> {
-        self.ring.iter().flatten().copied().find(|replay| match *replay {
+        let (later, earlier) = self.ring.split_at(self.next.min(self.ring.len()));
+        let by_age = later.iter().rev().chain(earlier.iter().rev());
+        by_age.flatten().copied().find(|replay| match *replay {
             Replay::Read { psn: first, psns, .. } => psn.offset_from(first) < psns,
             Replay::Atomic { psn: first, .. } => psn == first,
         })
@@ -331,4 +334,26 @@ pub(crate) fn refused(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
     qp.responder.responses.ring.clear();
     qp.responder.expected = rest.psn;
     fail(qp, shared, fault);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_rounds_of_sequence_numbers_the_later_is_answered() {
+        for depth in 1..5 {
+            for before in 0..5 {
+                let mut replays = Replays::default();
+                replays.resize(depth);
+                let atomic =
+                    |psn, original| Replay::Atomic { psn: Psn::new(psn), original, msn: 0 };
+                (0..before).for_each(|n| replays.keep(atomic(100 + n, 0)));
+                replays.keep(atomic(5, 1));
+                // 2^24 packets later.
+                replays.keep(atomic(5, 2));
+                assert_eq!(replays.find(Psn::new(5)), Some(atomic(5, 2)), "{depth} {before}");
+            }
+        }
+    }
 }
