@@ -14,6 +14,7 @@ use softrnic_model::wire::{Bth, HeaderBuf, Opcode, Reth, Route};
 use softrnic_transport::{Link, LinkCounters, Outgoing, interfaces};
 
 use super::addresses::{GidTable, present};
+use super::notices::Notices;
 use super::surroundings::View;
 use super::*;
 use crate::buffer::Buffer;
@@ -67,6 +68,7 @@ impl Link for Played {
         _now: Instant,
         deliver: &mut dyn FnMut(&Route, &[u8]),
     ) -> io::Result<usize> {
+        while self.socket.recv(&mut [0; 8]).is_ok() {}
         if std::thread::current().name() != Some("softrnic-engine")
             && let Some(packet) = self.post.arriving.lock().unwrap().take()
         {
@@ -121,6 +123,7 @@ const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 1));
 impl World {
     fn new() -> Self {
         let socket = UdpSocket::bind((ADDRESS, 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
         let bell = socket.local_addr().unwrap();
         let plan = Arc::new(AtomicU8::new(plan::SILENT));
         let batches = Arc::new(AtomicU32::new(0));
@@ -136,7 +139,10 @@ impl World {
         let mut table = GidTable::default();
         addresses.iter().for_each(|address| table.insert(*address));
         let view = View { addresses, state: PortState::Active, mtu: Mtu::B1024 };
-        let device = EmulatedContext::start(config, &view, table, Box::new(link), 1 << 20, None);
+        // With word from the system, as usual: an engine that looks around now and then by itself
+        // would cover up wake-ups that are missed.
+        let notices = Notices::new().ok();
+        let device = EmulatedContext::start(config, &view, table, Box::new(link), 1 << 20, notices);
         let device = Arc::new(device.unwrap());
         Self { plan, batches, post, bell, context: Context::new(device.clone()), device }
     }
