@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::{
-    Access, CompletionChannel, Context, Cq, Mr, Qp, QpType, RecvWr, SendFlags, SendOp, SendWr,
-    emulated,
+    Access, CompletionChannel, ConnectOptions, Context, Cq, Mr, Qp, QpType, RecvWr, SendFlags,
+    SendOp, SendWr, emulated,
 };
 
 /// Counts what all threads allocate.
@@ -117,8 +117,10 @@ fn allocations(near: &End, far: &End, packets: u64, mut round: impl FnMut()) -> 
 fn nothing_is_allocated_on_the_way_of_a_packet() {
     let (near, far) = emulated::open_pair().unwrap();
     let (near, far) = (End::new(near), End::new(far));
-    near.qp.connect(&far.qp.endpoint().unwrap()).unwrap();
-    far.qp.connect(&near.qp.endpoint().unwrap()).unwrap();
+    // Patient with threads that do not get to run for a while.
+    let options = ConnectOptions { timeout: 18, ..ConnectOptions::default() };
+    near.qp.connect_with(&far.qp.endpoint().unwrap(), &options).unwrap();
+    far.qp.connect_with(&near.qp.endpoint().unwrap(), &options).unwrap();
     let place = near.mr.sge(0, LONG);
     let there = far.mr.remote(0);
 

@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn it_is_what_the_open_device_tells() {
-        let config = EmulatedConfig::new(Ipv4Addr::new(127, 83, 0, 1).into());
+        let port = super::super::free_port().unwrap();
+        let config = EmulatedConfig::new(Ipv4Addr::new(127, 83, 0, 1).into()).with_port(port);
         let described = config.describe();
         let open = EmulatedContext::open(config).unwrap();
         assert_eq!(*open.device(), described.info);

@@ -9,7 +9,7 @@ use softrnic_verbs::{
     SendFlags, SendOp, SendWr, WcStatus, emulated,
 };
 
-use crate::world::{End, PATIENCE, World, builder, connect, pattern};
+use crate::world::{End, PATIENCE, World, builder, connect, patient, pattern};
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
@@ -19,7 +19,7 @@ fn with_channel() -> (World, CompletionChannel) {
     let channel = far.create_comp_channel().unwrap();
     let cq = channel.create_cq(64).unwrap();
     let world = World { near: End::new(near, QpType::Rc, 3), far: End::on(far, QpType::Rc, 5, cq) };
-    connect(&world.near.qp, &world.far.qp, &Default::default());
+    connect(&world.near.qp, &world.far.qp, &patient());
     for wr_id in 0..32 {
         world.far.qp.recv(wr_id, world.far.sge(0, 64)).unwrap();
     }
@@ -105,21 +105,22 @@ fn a_sleeper_on_the_descriptor_is_not_kept_waiting_by_the_poll_before() {
     let (world, channel) = with_channel();
     let (near, far) = (&world.near, &world.far);
     let descriptor = channel.descriptor().unwrap();
-    let mut slept = Vec::new();
-    for _ in 0..20 {
+    let sleep = || {
         far.cq.arm(false).unwrap();
         assert!(far.is_idle());
         let started = Instant::now();
         near.qp.send(1, near.sge(0, 8)).unwrap();
         assert!(is_readable(&descriptor, PATIENCE.unwrap()));
-        slept.push(started.elapsed());
+        let slept = started.elapsed();
         channel.wait(AT_ONCE).unwrap();
         far.success();
         near.success();
-    }
-    slept.sort_unstable();
-    // A relaxed engine would look after a millisecond.
-    assert!(slept[5] < Duration::from_micros(900), "{slept:?}");
+        far.qp.recv(0, far.sge(0, 64)).unwrap();
+        slept
+    };
+    // A relaxed engine would look after a millisecond. On a busy machine many are late all the same.
+    let prompt = (0..200).map(|_| sleep()).filter(|slept| *slept < Duration::from_micros(900));
+    assert_eq!(prompt.take(10).count(), 10);
 }
 
 #[test]
@@ -206,7 +207,7 @@ fn a_queue_that_overruns_is_dead_and_so_are_its_queue_pairs() {
     let cq = near.create_cq(4).unwrap();
     let near = End::on(near, QpType::Rc, 3, cq);
     let far = End::new(far, QpType::Rc, 5);
-    connect(&near.qp, &far.qp, &Default::default());
+    connect(&near.qp, &far.qp, &patient());
     let capacity = u64::from(near.cq.entries());
     for wr_id in 0..=capacity {
         near.qp.write(wr_id, near.sge(0, 8), far.mr.remote(0)).unwrap();

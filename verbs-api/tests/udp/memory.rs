@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use softrnic_verbs::buffer::{AccessError, SharedBuffer};
 use softrnic_verbs::{Access, AsyncEvent, Mr, QpType, SendFlags, SendOp, SendWr, WcStatus};
 
-use crate::world::{ALL, World, builder, connect, pattern, until};
+use crate::world::{ALL, World, builder, connect, patient, pattern, until};
 
 const PAGES: usize = 16 * 4096;
 
@@ -130,7 +130,7 @@ fn after_deregistration_a_peer_that_goes_on_writing_reaches_nothing() {
     let World { near, far } = &world;
     for round in 0..10 {
         let qps = [near, far].map(|end| builder(&end.pd, QpType::Rc, &end.cq).build().unwrap());
-        connect(&qps[0], &qps[1], &Default::default());
+        connect(&qps[0], &qps[1], &patient());
         let rights = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         let target = far.pd.register(pattern(64 * 1024, round), rights).unwrap();
         let (remote_addr, rkey) = (target.remote(0).addr, target.rkey());

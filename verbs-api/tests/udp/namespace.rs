@@ -10,7 +10,7 @@ use std::time::Duration;
 use softrnic_verbs::emulated::{self, EmulatedConfig};
 use softrnic_verbs::{AsyncEvent, Context, Gid, Mtu, PortState, QpNum, QpType, SendOp, WcStatus};
 
-use crate::world::{End, World, builder, connect, until};
+use crate::world::{End, World, builder, connect, patient, until};
 
 const INSIDE: &str = "SOFTRNIC_TEST_NAMESPACE";
 
@@ -121,7 +121,7 @@ fn ipv6_in_foul_weather() {
         let pair = v6_pair(|config| {
             config.faults = Some("drop=3%,reorder=3%,corrupt=2%,seed=4".into());
         });
-        let World { near, far } = World::of(QpType::Rc, pair);
+        let World { near, far } = World::connected(QpType::Rc, pair, &Default::default());
         for round in 0..5 {
             near.qp.write(round, near.sge(round, 200_000), far.mr.remote(0)).unwrap();
             near.success();
@@ -176,7 +176,7 @@ fn gids_follow_the_interface() {
                 qp.build().unwrap(),
                 builder(&far_end.pd, QpType::Rc, &far_end.cq).build().unwrap(),
             );
-            connect(&qp, &peer, &Default::default());
+            connect(&qp, &peer, &patient());
             (qp, peer)
         };
         let (first, second) = (qp(0), qp(1));

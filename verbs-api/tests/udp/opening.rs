@@ -8,7 +8,7 @@ use softrnic_verbs::emulated::{self, EmulatedConfig, EmulatedProvider, OpenError
 use softrnic_verbs::provider::{GidType, Provider};
 use softrnic_verbs::{Device, Gid, PortState, QpType};
 
-use crate::world::{End, World, builder, connect};
+use crate::world::{End, World, builder, connect, patient};
 
 /// A port that nobody has, and a config at `last` with it.
 fn config(last: u8) -> EmulatedConfig {
@@ -101,7 +101,7 @@ fn a_device_with_two_addresses_is_reached_at_both() {
         let qp = builder(&near.pd, QpType::Rc, &near.cq).sgid_index(index).build().unwrap();
         let peer = builder(&far.pd, QpType::Rc, &far.cq).build().unwrap();
         assert_eq!(qp.endpoint().unwrap().gid, gid);
-        connect(&qp, &peer, &Default::default());
+        connect(&qp, &peer, &patient());
         // Both ways: the far end reaches the address, and the near end sends from it.
         qp.write(1, near.sge(0, 10_000), far.mr.remote(0)).unwrap();
         near.success();

@@ -6,7 +6,7 @@ use softrnic_verbs::{
     emulated,
 };
 
-use crate::world::{End, LEN, World};
+use crate::world::{End, LEN, World, patient};
 
 /// Lengths around everything that a length can be in the way of: nothing, words, the MTU, bursts.
 const LENGTHS: [u32; 12] = [0, 1, 3, 8, 64, 1023, 1025, 4095, 4096, 4097, 12_345, 300_001];
@@ -210,7 +210,7 @@ fn ud_to_the_wrong_key_or_nobody_is_lost_without_trace() {
 fn a_device_reaches_itself() {
     let (context, _other) = emulated::open_pair().unwrap();
     let (near, far) = (End::new(context.clone(), QpType::Rc, 3), End::new(context, QpType::Rc, 5));
-    crate::world::connect(&near.qp, &far.qp, &Default::default());
+    crate::world::connect(&near.qp, &far.qp, &patient());
     near.qp.write(1, near.sge(0, 100_000), far.mr.remote(0)).unwrap();
     near.success();
     assert!(far.bytes(0, 100_000) == near.bytes(0, 100_000));

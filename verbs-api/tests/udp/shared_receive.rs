@@ -4,7 +4,7 @@ use softrnic_verbs::{
     AsyncEvent, ConnectOptions, QpState, QpType, RecvWr, SrqAttributes, WcStatus, emulated,
 };
 
-use crate::world::{End, SIZES, connect, pattern};
+use crate::world::{End, SIZES, connect, patient, pattern};
 
 #[test]
 fn several_queue_pairs_take_from_one_queue_and_its_limit_is_told_once() {
@@ -25,7 +25,7 @@ fn several_queue_pairs_take_from_one_queue_and_its_limit_is_told_once() {
         .map(|sender| {
             let builder = pd.create_qp(QpType::Rc, &send_cq).capabilities(SIZES);
             let qp = builder.recv_cq(&recv_cq).srq(&srq).build().unwrap();
-            connect(&sender.qp, &qp, &ConnectOptions::default());
+            connect(&sender.qp, &qp, &patient());
             qp
         })
         .collect();
@@ -58,7 +58,7 @@ fn several_queue_pairs_take_from_one_queue_and_its_limit_is_told_once() {
 
     // An empty shared queue is a receiver that is not ready.
     let sender = &senders[2];
-    let options = ConnectOptions { rnr_retry: 1, min_rnr_timer: 1, ..ConnectOptions::default() };
+    let options = ConnectOptions { rnr_retry: 1, min_rnr_timer: 1, ..patient() };
     let qp = pd.create_qp(QpType::Rc, &send_cq).recv_cq(&recv_cq).srq(&srq).build().unwrap();
     let hasty = End::new(near, QpType::Rc, 9);
     connect(&hasty.qp, &qp, &options);

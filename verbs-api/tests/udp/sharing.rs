@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use softrnic_verbs::{QpType, RecvWr, SendOp, WcOpcode, emulated};
 
-use crate::world::{End, World, builder, connect};
+use crate::world::{End, World, builder, connect, patient};
 
 #[test]
 fn two_threads_share_a_device_but_not_a_queue() {
@@ -74,7 +74,7 @@ fn many_queue_pairs_are_served_alike() {
         .map(|_| {
             let qp = |end: &End| builder(&end.pd, QpType::Rc, &end.cq).build().unwrap();
             let pair = (qp(&near), qp(&far));
-            connect(&pair.0, &pair.1, &Default::default());
+            connect(&pair.0, &pair.1, &patient());
             pair
         })
         .collect();

@@ -6,7 +6,7 @@ use softrnic_verbs::{
     ConnectOptions, Endpoint, Gid, QpState, QpType, RecvWr, SendOp, WcOpcode, WcStatus, emulated,
 };
 
-use crate::world::{End, World, connect};
+use crate::world::{End, World, connect, patient};
 
 #[test]
 fn foul_weather_changes_no_byte_and_no_count() {
@@ -77,8 +77,6 @@ fn timeout_of(code: u8) -> Duration {
 fn a_dead_peer_is_given_up_after_all_retries_and_not_before() {
     for (code, retries) in [(10, 0), (11, 3), (12, 7)] {
         let World { near, far } = World::impatient(code, retries);
-        near.qp.write(1, near.sge(0, 8), far.mr.remote(0)).unwrap();
-        near.success();
         drop(far);
         let started = Instant::now();
         near.qp.write(2, near.sge(0, 8), near.mr.remote(0)).unwrap();
@@ -90,7 +88,7 @@ fn a_dead_peer_is_given_up_after_all_retries_and_not_before() {
         // IBA allows up to four times as long each; the rest is for a busy machine.
         let least = timeout_of(code) * (u32::from(retries) + 1);
         assert!(took >= least, "{took:?} is less than {least:?}");
-        assert!(took < 4 * least + Duration::from_secs(2), "{took:?}");
+        assert!(took < 4 * least + Duration::from_secs(10), "{took:?}");
         assert_eq!(near.qp.query().unwrap().0.state, QpState::Err);
     }
 }
@@ -102,7 +100,7 @@ fn a_peer_that_never_was_is_noticed_without_polling() {
     let cq = channel.create_cq(16).unwrap();
     let near = End::on(near, QpType::Rc, 3, cq);
     let nobody = Endpoint { gid: Gid::from_v4([127, 0, 0, 77]), ..near.qp.endpoint().unwrap() };
-    let options = ConnectOptions { timeout: 10, retry_count: 1, ..ConnectOptions::default() };
+    let options = ConnectOptions { timeout: 10, retry_count: 1, ..patient() };
     near.qp.connect_with(&nobody, &options).unwrap();
     near.cq.arm(false).unwrap();
     near.qp.send(1, near.sge(0, 8)).unwrap();
@@ -118,7 +116,7 @@ fn a_receiver_that_is_never_ready_is_given_up_and_one_that_becomes_ready_is_not(
     };
     let World { near, far } = world();
     // Code 10 of the RNR timer is 0.32 ms.
-    let options = ConnectOptions { rnr_retry: 3, min_rnr_timer: 10, ..ConnectOptions::default() };
+    let options = ConnectOptions { rnr_retry: 3, min_rnr_timer: 10, ..patient() };
     connect(&near.qp, &far.qp, &options);
     let started = Instant::now();
     near.qp.send(1, near.sge(0, 8)).unwrap();

@@ -5,7 +5,7 @@ use softrnic_verbs::{
     WcOpcode, WcStatus, WindowRange, WindowType,
 };
 
-use crate::world::{World, builder, connect};
+use crate::world::{World, builder, connect, patient};
 
 const RIGHTS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
@@ -89,7 +89,7 @@ fn a_type_2b_window_is_for_its_queue_pair_and_a_type_1_window_for_the_domain() {
             builder(&end.pd, QpType::Rc, &end.cq).build().unwrap()
         };
         let (near_other, far_other) = (other(near), other(far));
-        connect(&near_other, &far_other, &ConnectOptions::default());
+        connect(&near_other, &far_other, &patient());
         near_other.read(1, near.sge(0, 64), lent).unwrap();
         assert_eq!(near.completion().status, status, "{window_type:?}");
     }

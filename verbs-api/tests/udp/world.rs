@@ -17,6 +17,11 @@ pub(crate) const LEN: usize = 1 << 20;
 /// Every right that a region can give.
 pub(crate) const ALL: Access = Access::LOCAL_WRITE.union(Access::REMOTE).union(Access::MW_BIND);
 
+/// Patient with a peer whose threads do not get to run for a while: half a second, eight times.
+pub(crate) fn patient() -> ConnectOptions {
+    ConnectOptions { timeout: 17, ..ConnectOptions::default() }
+}
+
 /// Sizes of the queues of each end.
 pub(crate) const SIZES: QpCapabilities = QpCapabilities {
     max_send_wr: 128,
@@ -48,28 +53,31 @@ impl World {
         Self::with(qp_type, |_| ())
     }
 
-    /// With devices that are not quite usual.
+    /// With devices that are not quite usual: packets may get lost, so silence means something.
     pub(crate) fn with(qp_type: QpType, change: impl Fn(&mut EmulatedConfig)) -> Self {
-        Self::of(qp_type, emulated::open_pair_with(change).unwrap())
+        let pair = emulated::open_pair_with(change).unwrap();
+        Self::connected(qp_type, pair, &ConnectOptions::default())
     }
 
-    pub(crate) fn of(qp_type: QpType, (near, far): (Context, Context)) -> Self {
+    pub(crate) fn of(qp_type: QpType, pair: (Context, Context)) -> Self {
+        Self::connected(qp_type, pair, &patient())
+    }
+
+    pub(crate) fn connected(
+        qp_type: QpType,
+        (near, far): (Context, Context),
+        options: &ConnectOptions,
+    ) -> Self {
         let world = Self { near: End::new(near, qp_type, 3), far: End::new(far, qp_type, 5) };
-        world.connect(&ConnectOptions::default());
+        connect(&world.near.qp, &world.far.qp, options);
         world
     }
 
     /// A world whose near end gives up on a silent peer after `retries` more attempts, each after
     /// 4.096 µs · 2^`timeout`.
     pub(crate) fn impatient(timeout: u8, retry_count: u8) -> Self {
-        let (near, far) = emulated::open_pair().unwrap();
-        let world = Self { near: End::new(near, QpType::Rc, 3), far: End::new(far, QpType::Rc, 5) };
-        world.connect(&ConnectOptions { timeout, retry_count, ..ConnectOptions::default() });
-        world
-    }
-
-    fn connect(&self, options: &ConnectOptions) {
-        connect(&self.near.qp, &self.far.qp, options);
+        let options = ConnectOptions { timeout, retry_count, ..ConnectOptions::default() };
+        Self::connected(QpType::Rc, emulated::open_pair().unwrap(), &options)
     }
 }
 
