@@ -61,7 +61,7 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Shared options")]
 pub(crate) struct Shared {
-    /// Print one JSON document instead of tables
+    /// Print one JSON document on one line instead of tables
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -86,11 +86,15 @@ pub(crate) struct Shared {
     #[arg(long, global = true, value_name = "FILE", env = "SOFTRNIC_CAPTURE")]
     pub(crate) capture: Option<PathBuf>,
 
-    /// Rules that lose, repeat, delay or damage frames
+    /// Bad weather for frames, such as drop=1%,reorder=2%,seed=7
+    ///
+    /// Faults: drop, reorder, duplicate, corrupt, ecn, delay. Each befalls a share (drop=1%) or one
+    /// frame (drop=#3); delay also says for how long (delay=1%:500us). side=tx|rx|both,
+    /// opcode=RDMA_WRITE_ONLY and qp=0x12 limit all of them; the same seed gives the same chances.
     #[arg(long, global = true, value_name = "SPEC", env = "SOFTRNIC_FAULTS")]
     pub(crate) faults: Option<String>,
 
-    /// Print a line per frame on standard error
+    /// Print a line per frame on standard error [env: SOFTRNIC_TRACE=1]
     #[arg(long, global = true)]
     pub(crate) trace: bool,
 
@@ -120,7 +124,10 @@ impl Shared {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if let Some(rules) = &self.faults {
             FaultRules::parse(rules).map_err(|error| {
-                Failure::usage(format!("--faults: {error}"), "for example drop=1%,seed=7")
+                Failure::usage(
+                    format!("--faults (SOFTRNIC_FAULTS): {error}"),
+                    "for example drop=1%,seed=7",
+                )
             })?;
         }
         self.check_capture()
@@ -131,7 +138,7 @@ impl Shared {
         let name = file.display();
         if file.is_dir() {
             return Err(Failure::usage(
-                format!("--capture: {name} is a directory"),
+                format!("--capture (SOFTRNIC_CAPTURE): {name} is a directory"),
                 "name a file in it, such as frames.pcapng",
             ));
         }
@@ -139,7 +146,10 @@ impl Shared {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         match folder {
             Some(folder) if !folder.is_dir() => Err(Failure::usage(
-                format!("--capture: there is no directory {} to put {name} in", folder.display()),
+                format!(
+                    "--capture (SOFTRNIC_CAPTURE): there is no directory {} to put {name} in",
+                    folder.display()
+                ),
                 "make the directory first, or name another",
             )),
             Some(_) | None => Ok(()),

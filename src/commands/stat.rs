@@ -19,6 +19,7 @@ Examples:
   softrnic stat -i 1s                        every second, as differences, until interrupted
   softrnic stat --watch                      the same
   softrnic stat -i 500ms -n 10               ten times
+  softrnic --json stat -i 1s                 a document a line, every second
 
 Every command of softrnic tells its counters; a program of your own does when SOFTRNIC_STAT=1 is set
 for it and it opens its device with `EmulatedConfig::with_environment`.";

@@ -124,6 +124,14 @@ fn an_address_that_is_taken_or_not_here_is_told() {
     let Ran { code, err, .. } = run("demo --address 127.0.77.1 --peer-address 127.0.77.1");
     assert_eq!(code, Some(1));
     assert!(err.contains("UDP port 4791 of 127.0.77.1 is in use by process"), "{err}");
+    assert!(!err.contains("gave up"), "it is no fault of the second process: {err}");
+    let Ran { code, err, .. } = run("demo --peer-address 203.0.113.9");
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("no interface of this host has the address 203.0.113.9"), "{err}");
+    // Where there is no IPv6 the address is not of this host, which is told with the same code.
+    let Ran { code, err, .. } = run("demo --address ::1");
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("one IP version") || err.contains("no interface"), "{err}");
 }
 
 /// A file that goes when this does.

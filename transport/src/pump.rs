@@ -55,7 +55,12 @@ pub fn receive<M: Memory + ?Sized>(
     Ok(received)
 }
 
-/// Sends what is due. Returns how many packets went out.
+/// Packets that one call sends at most. A peer may have asked for gigabytes: whoever drives the
+/// device takes in what has arrived, and lets others have the device, between two such portions.
+const PORTION: usize = 1024;
+
+/// Sends what is due, one portion of it. Returns how many packets went out; if there is more,
+/// [`Device::has_work`] says so.
 ///
 /// # Errors
 /// The link failed for good.
@@ -94,7 +99,7 @@ fn transmit<M: Memory + ?Sized>(
     mut next: impl FnMut(&mut Device) -> Option<FrameOut>,
 ) -> io::Result<usize> {
     let mut sent = 0;
-    while link.ready() {
+    while sent < PORTION && link.ready() {
         let Some(frame) = next(device) else { break };
         let outgoing = Outgoing { route: frame.route, len: frame.len(), damage: None };
         link.transmit(now, outgoing, &mut |out| device.fill(now, memory, &frame, out))?;
@@ -109,5 +114,117 @@ pub fn next_deadline(device: &Device, link: &(dyn Link + '_)) -> Option<Instant>
     match (device.next_deadline(), link.next_deadline()) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use softrnic_model::DeviceConfig;
+    use softrnic_model::protection::RegionSpec;
+    use softrnic_model::verbs::{
+        Access, AddressVector, Gid, Mtu, Psn, QpAttributeMask as M, QpAttributes, QpCapabilities,
+        QpInit, QpState, QpType,
+    };
+    use softrnic_model::wire::{Bth, HeaderBuf, Opcode, Reth, Route};
+
+    use super::*;
+    use crate::LinkCounters;
+    use crate::sim::SimMemory;
+
+    /// Takes everything.
+    struct Sink;
+
+    impl Link for Sink {
+        fn receive(
+            &mut self,
+            _now: Instant,
+            _deliver: &mut dyn FnMut(&Route, &[u8]),
+        ) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn ready(&self) -> bool {
+            true
+        }
+        fn transmit(
+            &mut self,
+            _now: Instant,
+            frame: Outgoing,
+            fill: &mut dyn FnMut(&mut [u8]) -> bool,
+        ) -> io::Result<()> {
+            assert!(fill(&mut vec![0; frame.len]));
+            Ok(())
+        }
+        fn flush(&mut self, _now: Instant) -> io::Result<()> {
+            Ok(())
+        }
+        fn join(&mut self, _group: Gid) -> io::Result<()> {
+            Ok(())
+        }
+        fn leave(&mut self, _group: Gid) {}
+        fn sockets(&self, _each: &mut dyn FnMut(&std::net::UdpSocket)) {}
+        fn counters(&self) -> LinkCounters {
+            LinkCounters::default()
+        }
+    }
+
+    /// A device that owes the answer to a READ of `packets` packets.
+    fn owing(packets: u32) -> (Device, SimMemory) {
+        let (ours, theirs) = (Gid::from_v4([10, 0, 0, 1]), Gid::from_v4([10, 0, 0, 2]));
+        let memory = SimMemory::default();
+        let length = packets * 256;
+        let id = memory.add(vec![0; length as usize]);
+        let mut device = Device::new(DeviceConfig { gids: vec![ours], ..DeviceConfig::default() });
+        let pd = device.alloc_pd().unwrap();
+        let cq = device.create_cq(1).unwrap();
+        let spec = RegionSpec {
+            pd,
+            memory: id,
+            memory_offset: 0,
+            addr: 0,
+            length: length.into(),
+            access: Access::REMOTE_READ,
+        };
+        let key = device.register(spec).unwrap();
+        let init = QpInit {
+            pd,
+            qp_type: QpType::Rc,
+            send_cq: cq,
+            recv_cq: cq,
+            srq: None,
+            cap: QpCapabilities::default(),
+            signal_all: false,
+        };
+        let qp = device.create_qp(&init).unwrap();
+        let attributes = QpAttributes {
+            access: Access::REMOTE_READ,
+            path: AddressVector { dgid: theirs, ..AddressVector::default() },
+            path_mtu: Mtu::B256,
+            max_dest_rd_atomic: 1,
+            ..QpAttributes::default()
+        };
+        let ready = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
+        for (state, mask) in [
+            (QpState::Init, M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS),
+            (QpState::Rtr, ready | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER),
+        ] {
+            let attributes = QpAttributes { state, ..attributes };
+            device.modify_qp(qp, &attributes, M::STATE | mask).unwrap();
+        }
+        let mut request = HeaderBuf::new();
+        request.push(&Bth::new(Opcode(0x0c), qp, Psn::new(0)));
+        request.push(&Reth::new(0, key, length));
+        let route = Route { src: theirs, dst: ours, ..Route::default() };
+        device.on_frame(Instant::ZERO, &memory, &route, request.as_slice());
+        (device, memory)
+    }
+
+    #[test]
+    fn a_long_answer_leaves_in_portions() {
+        let (mut device, memory) = owing(3000);
+        let mut portions = Vec::new();
+        while device.has_work() {
+            portions.push(send(&mut device, &mut Sink, &memory, Instant::ZERO).unwrap());
+        }
+        assert_eq!(portions, [1024, 1024, 952]);
     }
 }

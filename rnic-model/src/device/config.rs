@@ -13,7 +13,9 @@ use crate::verbs::{DeviceAttributes, Gid, Mtu};
 /// least one GID.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
-    /// Its limits.
+    /// Its limits. Those that the tables cannot hold are lowered; [`Device::query_device`] tells.
+    ///
+    /// [`Device::query_device`]: super::Device::query_device
     pub attributes: DeviceAttributes,
     /// How it behaves where devices differ.
     pub profile: Profile,
@@ -52,6 +54,24 @@ impl Default for DeviceConfig {
     }
 }
 
+/// The limits that are granted of those that are asked for: numbers and counts must fit where they
+/// are kept.
+pub(super) fn bounded(asked: DeviceAttributes) -> DeviceAttributes {
+    const OBJECTS_MAX: u32 = 1 << 16;
+    let DeviceAttributes { max_pd, max_cq, max_srq, max_ah, .. } = asked;
+    DeviceAttributes {
+        max_qp: asked.max_qp.min(OBJECTS_MAX - 1),
+        max_qp_wr: asked.max_qp_wr.min(1 << 24),
+        max_sge: asked.max_sge.min(u8::MAX.into()),
+        max_pd: max_pd.min(OBJECTS_MAX),
+        max_cq: max_cq.min(OBJECTS_MAX),
+        max_srq: max_srq.min(OBJECTS_MAX),
+        max_ah: max_ah.min(OBJECTS_MAX),
+        max_qp_init_rd_atom: asked.max_qp_init_rd_atom.min(16),
+        ..asked
+    }
+}
+
 const ATTRIBUTES: DeviceAttributes = DeviceAttributes {
     max_mr_size: u64::MAX,
     max_qp: 32_768,
@@ -80,3 +100,28 @@ const _: () = assert!(ATTRIBUTES.max_qp_init_rd_atom as usize <= Reads::MAX);
 const _: () =
     assert!(MAX_MESSAGE_BYTES / Mtu::B256.bytes() <= 1 << 23, "one message fits half the PSNs");
 const _: () = assert!(ATTRIBUTES.max_sge < 256, "a request counts its elements in 8 bits");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Device;
+
+    #[test]
+    fn no_limit_is_higher_than_what_is_kept_for_it() {
+        assert_eq!(bounded(ATTRIBUTES), ATTRIBUTES);
+        let attributes = DeviceAttributes {
+            max_qp: u32::MAX,
+            max_qp_wr: u32::MAX,
+            max_sge: u32::MAX,
+            max_pd: u32::MAX,
+            max_qp_init_rd_atom: u8::MAX,
+            ..ATTRIBUTES
+        };
+        let mut device = Device::new(DeviceConfig { attributes, ..DeviceConfig::default() });
+        let granted = device.query_device();
+        assert_eq!(usize::from(granted.max_qp_init_rd_atom), Reads::MAX);
+        assert_eq!(granted.max_sge, 255);
+        let made = core::iter::from_fn(|| device.alloc_pd().ok()).count();
+        assert_eq!(u32::try_from(made), Ok(granted.max_pd));
+    }
+}

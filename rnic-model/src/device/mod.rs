@@ -59,7 +59,7 @@ impl Device {
     /// A device without objects.
     #[must_use]
     pub fn new(config: DeviceConfig) -> Self {
-        let attributes = config.attributes;
+        let attributes = config::bounded(config.attributes);
         let limits = KeyLimits { max_mr: attributes.max_mr, max_mw: attributes.max_mw };
         Self {
             qps: QpTable::new(config.qp_slot, config.first_qp_index, attributes.max_qp),

@@ -48,7 +48,7 @@ impl Device {
             listed: false,
         }));
         let count = self.qps.len();
-        self.shared.timers.reserve_for(count);
+        self.shared.timers.admit(index);
         self.ready.reserve(count.saturating_sub(self.ready.len()));
         Ok(num)
     }

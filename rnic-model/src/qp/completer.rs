@@ -56,7 +56,8 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
 fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packet<'_>, psn: Psn) {
     let Some(aeth) = packet.aeth() else { return shared.count(Counter::DropMalformed) };
     match aeth.syndrome() {
-        Syndrome::Ack { .. } => {
+        Syndrome::Ack { credits } => {
+            qp.requester.credits.on_acknowledge(aeth.msn(), credits);
             acknowledge(qp, shared, now, psn.plus(1));
         }
         Syndrome::RnrNak { timer } => {
@@ -109,11 +110,11 @@ fn is_echo(qp: &Qp, now: Instant) -> bool {
     if qp.requester.pause != Pause::No {
         return true;
     }
-    let quiet_ns = ack_timeout_ns(qp.attr.timeout).unwrap_or(ECHO_NS) / 4;
+    let quiet_ns = ack_timeout_ns(qp.attr.timeout).map_or(ECHO_NS, |ns| (ns / 4).min(ECHO_NS));
     qp.requester.went_back.is_some_and(|at| now.ns_since(at) < quiet_ns)
 }
 
-/// How long signs of loss are taken for echoes where there is no time-out to go by.
+/// How long signs of loss are taken for echoes at most: longer than packets are under way.
 const ECHO_NS: u64 = 100_000_000;
 
 /// Moves the acknowledged edge towards `end` and completes what lies before it.

@@ -7,6 +7,7 @@
 
 pub mod attributes;
 pub(crate) mod completer;
+mod credits;
 pub(crate) mod datagram;
 pub(crate) mod failure;
 pub(crate) mod flush;

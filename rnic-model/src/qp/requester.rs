@@ -8,6 +8,7 @@ use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
 use crate::wire::{AtomicEth, Deth, HeaderBuf, Ieth, ImmDt, Operation, Place, Reth, Service};
 
 use super::completer;
+use super::credits::Credits;
 use super::failure::Failure;
 use super::headers::{Kind, bth, place};
 use super::local;
@@ -51,6 +52,7 @@ pub(crate) struct Requester {
     pub(crate) end_psn: Psn,
     pub(crate) reads: Reads,
     pub(crate) window: Window,
+    pub(crate) credits: Credits,
     pub(crate) pause: Pause,
     pub(crate) failed: Option<Failed>,
     /// When sending last went back without any progress since; answers to what left before that
@@ -73,6 +75,7 @@ impl Requester {
             end_psn: Psn::new(0),
             reads: Reads::default(),
             window: Window::default(),
+            credits: Credits::default(),
             pause: Pause::No,
             failed: None,
             went_back: None,
@@ -96,6 +99,7 @@ impl Requester {
     /// Sets the first sequence number (the move to RTS).
     pub(crate) fn start(&mut self, psn: Psn) {
         (self.next_psn, self.una_psn, self.end_psn) = (psn, psn, psn);
+        self.credits = Credits::default();
     }
 
     /// Packets under way.
@@ -215,13 +219,19 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
             wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1)
         }
     };
-    if !has_room(qp, &wqe, 0, packets) {
+    let takes_receive = matches!(wqe.op, SendOp::Send { .. } | SendOp::Write { imm: Some(_), .. });
+    if !has_room(qp, &wqe, 0, packets)
+        || takes_receive && !qp.requester.credits.admits(qp.requester.in_flight() == 0)
+    {
         return Start::Waits;
     }
     // All of it is judged before the first packet leaves, and each piece once more as it is copied.
     if let Err(why) = local::check_message(qp, shared, count, &wqe) {
         return Start::Fails(why);
     }
+    let is_read = matches!(wqe.op, SendOp::Read { .. });
+    let messages = if is_read { qp.requester.window.read_parts(packets) } else { 1 };
+    qp.requester.credits.started(messages);
     assign(qp, count, packets);
     Start::Ready
 }

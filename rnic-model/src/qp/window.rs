@@ -62,6 +62,11 @@ impl Window {
         (self.packets_max / 2).max(1)
     }
 
+    /// How many requests a READ of this many packets takes.
+    pub(crate) fn read_parts(&self, packets: u32) -> u32 {
+        packets.div_ceil((self.packets_max / 2).max(1))
+    }
+
     /// Whether the packet that is being made should ask for an acknowledgement in the middle of
     /// a message: several times per window, so that it never stalls for want of one.
     pub(crate) fn wants_ack(&self) -> bool {

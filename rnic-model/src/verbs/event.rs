@@ -42,3 +42,36 @@ pub enum AsyncEvent {
     /// The device failed.
     DeviceFatal,
 }
+
+/// What an asynchronous event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A completion queue.
+    Cq(CqId),
+    /// A queue pair.
+    Qp(QpNum),
+    /// A shared receive queue.
+    Srq(SrqId),
+    /// The port or the whole device.
+    Device,
+}
+
+impl AsyncEvent {
+    /// What it is about.
+    #[must_use]
+    pub const fn subject(&self) -> Subject {
+        match *self {
+            Self::CqError(cq) => Subject::Cq(cq),
+            Self::QpFatal(qp)
+            | Self::QpRequestError(qp)
+            | Self::QpAccessError(qp)
+            | Self::CommunicationEstablished(qp)
+            | Self::SqDrained(qp)
+            | Self::LastWqeReached(qp) => Subject::Qp(qp),
+            Self::SrqError(srq) | Self::SrqLimitReached(srq) => Subject::Srq(srq),
+            Self::PortActive | Self::PortError | Self::GidChange | Self::DeviceFatal => {
+                Subject::Device
+            }
+        }
+    }
+}

@@ -19,6 +19,6 @@ pub use attributes::{
 };
 pub use completion::{Wc, WcFlags, WcOpcode, WcStatus};
 pub use error::VerbError;
-pub use event::{AsyncEvent, Event};
+pub use event::{AsyncEvent, Event, Subject};
 pub use ids::{AhId, CqId, Key, PdId, Psn, QpNum, SrqId};
 pub use work::{BindInfo, RecvWr, SendFlags, SendOp, SendWr, Sge};

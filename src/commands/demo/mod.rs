@@ -13,7 +13,8 @@ mod responder;
 mod script;
 mod talk;
 
-use std::time::Duration;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use softrnic_model::wire::Route;
@@ -41,6 +42,8 @@ const SECOND_WITHIN: Duration = Duration::from_secs(20);
 /// How often a row is played where fault rules are at work: an unreliable service may lose any
 /// message, and a reliable one the word of a refusal.
 const TRIES_IN_BAD_WEATHER: usize = 50;
+/// When rows are no longer played again: weather in which nothing arrives must not last for hours.
+const TRIES_END_AFTER: Duration = Duration::from_secs(30);
 /// The Q_Key of datagrams.
 const QKEY: u32 = 0x1111_1111;
 
@@ -49,7 +52,7 @@ Examples:
   softrnic demo                              the tour
   softrnic demo --capture tour.pcapng        the same, and every frame for Wireshark
   softrnic demo --trace                      the same, and a line for every frame
-  softrnic demo --faults SPEC                the same in bad weather
+  softrnic demo --faults drop=2%,seed=7      the same in bad weather
   softrnic demo -d ::1 --peer-address fd00::1    with two addresses of your own
 
 A row that is not as it must be makes the command fail. Of UC and UD the time is that until the
@@ -85,7 +88,12 @@ pub(crate) fn run(args: &DemoArgs, shared: &Shared) -> Result<(), Failure> {
         Some(address) => settings.open(address)?,
         None => settings.open_anywhere()?,
     };
+    if let Some(address) = &args.peer_address {
+        // A mistake in it is told here, where it was made. The second process opens it for itself.
+        Settings::quiet(shared).open(address)?;
+    }
     let (second, exchange, peer_gid) = start_second(args, shared)?;
+    one_ip_version(&context.first_gid()?.1.to_string(), &peer_gid)?;
     let mut requester = Requester {
         pd: context.alloc_pd()?,
         context,
@@ -131,6 +139,18 @@ fn counter(context: &Context, name: &str) -> Result<Option<u64>, Failure> {
     Ok(counters.into_iter().find(|counter| counter.name == name).map(|counter| counter.value))
 }
 
+/// Queue pairs connect addresses of one IP version only.
+fn one_ip_version(ours: &str, theirs: &str) -> Result<(), Failure> {
+    let is_v4 = |gid: &str| gid.parse().map(|ip: IpAddr| ip.is_ipv4());
+    if is_v4(ours) == is_v4(theirs) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        format!("{ours} and {theirs}, of the two devices, are not of one IP version"),
+        "name two addresses of this host with --address and --peer-address",
+    ))
+}
+
 /// Starts the second process and meets it.
 fn start_second(args: &DemoArgs, shared: &Shared) -> Result<(Second, Exchange, String), Failure> {
     let listener = Listener::bind_local()?;
@@ -174,8 +194,9 @@ type Rows = (Table<7>, Vec<String>, Option<Route>);
 fn play_all(requester: &mut Requester) -> Result<Rows, Failure> {
     let mut table = Table::new(&COLUMNS);
     let (mut wrong, mut grh) = (Vec::new(), None);
+    let tries_end = Instant::now() + TRIES_END_AFTER;
     for (index, act) in ACTS.iter().enumerate() {
-        let (played, tries) = play_until_done(requester, index, act)?;
+        let (played, tries) = play_until_done(requester, index, act, tries_end)?;
         let service = words::service(act.service);
         let checked = match (&played.wrong, tries) {
             (Some(_), _) => "NO".to_string(),
@@ -201,12 +222,13 @@ fn play_until_done(
     requester: &mut Requester,
     index: usize,
     act: &'static Act,
+    tries_end: Instant,
 ) -> Result<(Played, usize), Failure> {
     let tries_max = if requester.bad_weather { TRIES_IN_BAD_WEATHER } else { 1 };
     let mut tries = 1;
     loop {
         let played = requester.play(index, act)?;
-        if played.wrong.is_none() || tries == tries_max {
+        if played.wrong.is_none() || tries == tries_max || Instant::now() >= tries_end {
             return Ok((played, tries));
         }
         tries += 1;

@@ -10,12 +10,7 @@ use crate::bench::{A, B, Bench, Forge, Setup, send, wr};
 
 fn pair(qp_type: QpType) -> Bench {
     let device = DeviceConfig { window_bytes: 64 * 256, ..DeviceConfig::default() };
-    let setup = match qp_type {
-        QpType::Rc => Setup::rc(),
-        QpType::Uc => Setup::uc(),
-        QpType::Ud => Setup::ud(),
-    };
-    Setup { mtu: Mtu::B256, device, ..setup }.pair()
+    Setup { mtu: Mtu::B256, device, ..Setup::of(qp_type) }.pair()
 }
 
 fn mark_requests(bench: &Bench) {

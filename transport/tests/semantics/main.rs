@@ -14,6 +14,7 @@ mod bench;
 
 mod counters;
 mod cq;
+mod drain;
 mod ecn;
 mod garbage;
 mod memory_changes;

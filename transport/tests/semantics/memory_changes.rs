@@ -265,8 +265,7 @@ fn where_an_atomic_puts_what_it_found_changes_before_it_comes() {
 fn a_receive_changes_between_the_packets_of_its_message() {
     for qp_type in [QpType::Rc, QpType::Uc] {
         for how in ALL {
-            let setup = if qp_type == QpType::Rc { Setup::rc() } else { Setup::uc() };
-            let mut bench = Setup { mtu: Mtu::B256, ..setup }.pair();
+            let mut bench = Setup { mtu: Mtu::B256, ..Setup::of(qp_type) }.pair();
             let key = region(&mut bench, B);
             bench.try_recv(B, &wr(7, send()).sge(BASE, 1000, key)).unwrap();
             bench.recv(B, 8, 0..8);

@@ -14,12 +14,7 @@ const D: EndId = EndId(3);
 
 fn setup(qp_type: QpType) -> Setup {
     let srq = Some(SrqAttributes { max_wr: 4, max_sge: 2, srq_limit: 0 });
-    let setup = match qp_type {
-        QpType::Rc => Setup::rc(),
-        QpType::Uc => Setup::uc(),
-        QpType::Ud => Setup::ud(),
-    };
-    Setup { mtu: Mtu::B256, srq, ..setup }
+    Setup { mtu: Mtu::B256, srq, ..Setup::of(qp_type) }
 }
 
 /// A sends to B, and C to D; B and D receive from one queue.

@@ -8,7 +8,7 @@ use softrnic_model::protection::{RegionChanges, RegionSpec, Translation};
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Gid, Key, PdId,
     PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendOp,
-    SendWr, SrqAttributes, SrqId, VerbError, Wc, WindowType,
+    SendWr, SrqAttributes, SrqId, Subject, VerbError, Wc, WindowType,
 };
 
 use super::EmulatedContext;
@@ -262,6 +262,7 @@ impl Context for EmulatedContext {
     fn destroy_cq(&self, cq: CqId) -> Verb<()> {
         self.with(|core| {
             core.device.destroy_cq(cq)?;
+            core.forget_events(Subject::Cq(cq));
             if let Some(report) = core.reports.remove(&cq) {
                 report.events.retain(|event| *event != cq);
                 core.duty.armed -= u32::from(report.armed);
@@ -340,7 +341,11 @@ impl Context for EmulatedContext {
     }
 
     fn destroy_srq(&self, srq: SrqId) -> Verb<()> {
-        self.with(|core| core.device.destroy_srq(srq))
+        self.with(|core| {
+            core.device.destroy_srq(srq)?;
+            core.forget_events(Subject::Srq(srq));
+            Ok(())
+        })
     }
 
     fn post_srq_recv(&self, srq: SrqId, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
@@ -363,7 +368,11 @@ impl Context for EmulatedContext {
     }
 
     fn destroy_qp(&self, qp: QpNum) -> Verb<()> {
-        self.with(|core| core.device.destroy_qp(qp))
+        self.with(|core| {
+            core.device.destroy_qp(qp)?;
+            core.forget_events(Subject::Qp(qp));
+            Ok(())
+        })
     }
 
     fn post_send(&self, qp: QpNum, wrs: &[SendWr<'_>]) -> Result<(), PostError> {

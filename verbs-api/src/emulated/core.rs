@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key, QpNum};
+use softrnic_model::verbs::{AsyncEvent, CqId, Event, Key, QpNum, Subject};
 use softrnic_model::{Device, Instant, MemoryId};
 use softrnic_transport::{Link, pump};
 
@@ -59,6 +59,9 @@ pub(super) struct Duty {
     /// When the engine wakes by itself.
     pub(super) wakes_at: Instant,
 }
+
+/// How long what is owed to peers may wait for a program that polls.
+pub(super) const OWED_NS: u64 = 1_000_000;
 
 /// Device, link and memory of one open device.
 pub(super) struct Core {
@@ -181,6 +184,13 @@ impl Core {
         }
     }
 
+    /// Forgets the asynchronous events about an object that is gone: its number may name another
+    /// one soon, and a program that never reads them must not gather them.
+    pub(super) fn forget_events(&mut self, gone: Subject) {
+        self.dispatch();
+        self.asynchronous.retain(|event| event.subject() != gone);
+    }
+
     /// When something is due by itself.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         pump::next_deadline(&self.device, &*self.link)
@@ -196,10 +206,11 @@ impl Core {
 
     /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
     /// on it counts as woken.
-    pub(super) fn must_wake_engine(&mut self) -> bool {
-        // An engine that sleeps until something arrives does not see what a poll has left owed.
-        let owed = (self.device.has_work() && !self.duty.relaxed).then_some(Instant::ZERO);
-        match owed.or_else(|| self.next_deadline()) {
+    pub(super) fn must_wake_engine(&mut self, now: impl FnOnce() -> Instant) -> bool {
+        // A sleeping engine does not see what a poll has left owed. It waits for the program's
+        // next look, but no longer than a relaxed engine would.
+        let owed = self.device.has_work().then(|| now().plus_ns(OWED_NS));
+        match owed.into_iter().chain(self.next_deadline()).min() {
             Some(due) if due < self.duty.wakes_at => {
                 self.duty.wakes_at = due;
                 true

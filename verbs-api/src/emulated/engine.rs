@@ -20,12 +20,12 @@ use std::time::Duration;
 use polling::{Event, Events, PollMode, Poller};
 use softrnic_model::Instant;
 
-use super::core::Core;
+use super::core::{Core, OWED_NS};
 use super::notices::Notices;
 use super::surroundings::Surroundings;
 
 /// How long a program may stop polling before the engine takes over.
-const RELAXED: Duration = Duration::from_millis(1);
+const RELAXED: Duration = Duration::from_nanos(OWED_NS);
 /// How long the engine looks for more after the last packet before it sleeps. Traffic comes in
 /// bursts, and to sleep and be woken between two of them costs more than they do.
 const LINGER_NS: u64 = 40_000;
@@ -121,7 +121,7 @@ impl Shared {
     /// A verb gives the lock back: wakes the engine if something is due before it would wake.
     #[inline]
     pub(super) fn done(&self, mut core: MutexGuard<'_, Core>) {
-        let wake = core.must_wake_engine();
+        let wake = core.must_wake_engine(|| self.now());
         drop(core);
         if wake {
             self.ring();
@@ -181,7 +181,7 @@ impl Shared {
     fn look(&self) -> io::Result<Next> {
         let mut core = self.lock();
         let mut now = self.now();
-        let relaxed = core.duty.relaxes();
+        let mut relaxed = core.duty.relaxes();
         if !relaxed {
             let mut last = now;
             while !self.is_closing() {
@@ -195,8 +195,10 @@ impl Shared {
                 std::thread::yield_now();
                 core = self.lock();
                 now = self.now();
-                if core.duty.polled && core.duty.armed == 0 {
-                    // The program goes on by itself.
+                if core.duty.relaxes() {
+                    // The program goes on by itself. Should it stop, what its last poll has left
+                    // owed is found after a moment.
+                    relaxed = true;
                     break;
                 }
             }
@@ -258,7 +260,8 @@ enum Next {
 }
 
 impl super::core::Duty {
-    /// Whether the engine may leave the sockets alone, judged once for each look.
+    /// Whether the engine may leave the sockets alone: the program has polled since it was last
+    /// asked.
     fn relaxes(&mut self) -> bool {
         std::mem::take(&mut self.polled) && self.armed == 0
     }

@@ -177,6 +177,26 @@ fn ask(path: &Path) -> io::Result<Option<Published>> {
     Ok(Published::from_text(&text))
 }
 
+/// Removes what killed processes have left in a directory.
+fn sweep(directory: &Path) {
+    let paths = read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in paths.filter(|path| is_left_behind(path)) {
+        // Another process may have been quicker.
+        let _ = remove_file(path);
+    }
+}
+
+/// Whether its process is gone and nobody listens. Either alone may be wrong: a process in another
+/// container is not seen, and one that is about to listen does not do so yet.
+fn is_left_behind(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).filter(|name| is_socket_name(name));
+    let pid = name.and_then(|name| name.split_once('-')?.0.parse().ok());
+    let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) else { return false };
+    rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
 /// A device's socket and who answers there. Dropping it closes both.
 #[derive(Debug)]
 pub(super) struct Publication {
@@ -195,6 +215,7 @@ impl Publication {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => judge(&directory)?,
         }
+        sweep(&directory);
         let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = directory.join(format!("{pid}-{number}{SUFFIX}"));
         // An earlier process of this number may have left one behind.
@@ -338,6 +359,33 @@ mod tests {
         assert_eq!(answers(&directory).unwrap(), []);
         assert!(!path.exists());
         std::fs::remove_dir(&directory).unwrap();
+    }
+
+    #[test]
+    fn what_ended_processes_left_behind_goes_when_the_next_device_opens() {
+        let name = format!("softrnic-sweep-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        DirBuilder::new().mode(0o700).create(&directory).unwrap();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .arg("--list")
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        child.wait().unwrap();
+        let (gone, here) = (child.id(), std::process::id());
+        let path = |name: String| directory.join(name);
+        let left = path(format!("{gone}-0.sock"));
+        let about_to_listen = path(format!("{here}-0.sock"));
+        let in_a_container = path(format!("{gone}-1.sock"));
+        let other = path("notes".into());
+        drop(UnixListener::bind(&left).unwrap());
+        drop(UnixListener::bind(&about_to_listen).unwrap());
+        let _listens = UnixListener::bind(&in_a_container).unwrap();
+        std::fs::write(&other, "").unwrap();
+        sweep(&directory);
+        assert!(!left.exists());
+        assert!(about_to_listen.exists() && in_a_container.exists() && other.exists());
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

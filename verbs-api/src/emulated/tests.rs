@@ -2,16 +2,19 @@
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::{Duration, Instant as Clock};
 
+use softrnic_model::Instant;
 use softrnic_model::verbs::{
     Access, AsyncEvent, Gid, Mtu, PortState, Psn, QpNum, QpState, QpType, WcStatus,
 };
-use softrnic_model::{Instant, wire::Route};
+use softrnic_model::wire::{Bth, HeaderBuf, Opcode, Reth, Route};
 use softrnic_transport::{Link, LinkCounters, Outgoing, interfaces};
 
 use super::addresses::{GidTable, present};
+use super::notices::Notices;
 use super::surroundings::View;
 use super::*;
 use crate::buffer::Buffer;
@@ -31,7 +34,17 @@ mod plan {
 struct Played {
     plan: Arc<AtomicU8>,
     batches: Arc<AtomicU32>,
+    post: Arc<Post>,
     socket: UdpSocket,
+}
+
+/// What lies in the link.
+#[derive(Default)]
+struct Post {
+    /// Comes to the next program thread that looks; never to the engine.
+    arriving: Mutex<Option<HeaderBuf>>,
+    /// Frames that have left.
+    left: AtomicU32,
 }
 
 impl Played {
@@ -53,8 +66,16 @@ impl Link for Played {
     fn receive(
         &mut self,
         _now: Instant,
-        _deliver: &mut dyn FnMut(&Route, &[u8]),
+        deliver: &mut dyn FnMut(&Route, &[u8]),
     ) -> io::Result<usize> {
+        while self.socket.recv(&mut [0; 8]).is_ok() {}
+        if std::thread::current().name() != Some("softrnic-engine")
+            && let Some(packet) = self.post.arriving.lock().unwrap().take()
+        {
+            let (src, dst) = (ADDRESS.into(), ADDRESS.into());
+            deliver(&Route { src, dst, ..Route::default() }, packet.as_slice());
+            return Ok(1);
+        }
         self.act()
     }
     fn ready(&self) -> bool {
@@ -66,7 +87,8 @@ impl Link for Played {
         frame: Outgoing,
         fill: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> io::Result<()> {
-        fill(&mut vec![0; frame.len]);
+        let filled = fill(&mut vec![0; frame.len]);
+        self.post.left.fetch_add(filled.into(), Ordering::SeqCst);
         self.act().map(|_| ())
     }
     fn flush(&mut self, _now: Instant) -> io::Result<()> {
@@ -89,6 +111,7 @@ struct World {
     plan: Arc<AtomicU8>,
     /// How often the link has kept the device busy.
     batches: Arc<AtomicU32>,
+    post: Arc<Post>,
     /// Where a datagram wakes the engine.
     bell: std::net::SocketAddr,
     device: Arc<EmulatedContext>,
@@ -100,18 +123,28 @@ const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 1));
 impl World {
     fn new() -> Self {
         let socket = UdpSocket::bind((ADDRESS, 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
         let bell = socket.local_addr().unwrap();
         let plan = Arc::new(AtomicU8::new(plan::SILENT));
         let batches = Arc::new(AtomicU32::new(0));
-        let link = Played { plan: Arc::clone(&plan), batches: Arc::clone(&batches), socket };
+        let post = Arc::new(Post::default());
+        let link = Played {
+            plan: Arc::clone(&plan),
+            batches: Arc::clone(&batches),
+            post: Arc::clone(&post),
+            socket,
+        };
         let config = EmulatedConfig::new(ADDRESS);
         let addresses = present(&[ADDRESS], &interfaces::all().unwrap());
         let mut table = GidTable::default();
         addresses.iter().for_each(|address| table.insert(*address));
         let view = View { addresses, state: PortState::Active, mtu: Mtu::B1024 };
-        let device = EmulatedContext::start(config, &view, table, Box::new(link), 1 << 20, None);
+        // With word from the system, as usual: an engine that looks around now and then by itself
+        // would cover up wake-ups that are missed.
+        let notices = Notices::new().ok();
+        let device = EmulatedContext::start(config, &view, table, Box::new(link), 1 << 20, notices);
         let device = Arc::new(device.unwrap());
-        Self { plan, batches, bell, context: Context::new(device.clone()), device }
+        Self { plan, batches, post, bell, context: Context::new(device.clone()), device }
     }
 
     fn plan(&self, plan: u8) {
@@ -240,6 +273,66 @@ fn a_deadline_that_is_set_while_the_engine_falls_asleep_is_kept() {
         assert_eq!((failed.wr_id, failed.status), (2, WcStatus::RetryExceeded));
         assert_eq!(cq.poll_one().unwrap().unwrap().status, WcStatus::WorkRequestFlushed);
     }
+}
+
+/// An empty SEND that wants an acknowledgement.
+fn knock(qp: &Qp, psn: u32) -> HeaderBuf {
+    let mut packet = HeaderBuf::new();
+    packet.push(&Bth::new(Opcode(0x04), qp.num(), Psn::new(psn)).with_ack_req(true));
+    packet
+}
+
+#[test]
+fn what_a_poll_leaves_owed_leaves_although_the_program_never_looks_again() {
+    // Without a deadline, and while the engine sleeps until one that is far.
+    for far in [false, true] {
+        let world = World::new();
+        let cq = world.context.create_cq(256).unwrap();
+        let (qp, mr) = world.qp(&cq, if far { 24 } else { 0 });
+        if far {
+            qp.send(2, mr.sge(0, 8)).unwrap();
+        }
+        for round in 0..100 {
+            if round > 0 {
+                qp.recv(1, mr.sge(0, 8)).unwrap();
+            }
+            let before = world.post.left.load(Ordering::SeqCst);
+            *world.post.arriving.lock().unwrap() = Some(knock(&qp, round));
+            // Meet the engine while it sleeps, and at different points of its way to sleep.
+            match round % 4 {
+                0 => std::thread::sleep(Duration::from_millis(5)),
+                _ => world.ring(),
+            }
+            let start = Clock::now();
+            while start.elapsed() < Duration::from_micros(u64::from(round) * 3) {}
+            while cq.poll_one().unwrap().is_none() {}
+            let polled = Clock::now();
+            while world.post.left.load(Ordering::SeqCst) == before {
+                assert!(polled.elapsed() < Duration::from_secs(5), "round {round}, far: {far}");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn events_about_what_is_gone_are_not_kept() {
+    let world = World::new();
+    let cq = world.context.create_cq(16).unwrap();
+    for _ in 0..10 {
+        let (qp, mr) = world.qp(&cq, 0);
+        let at = mr.remote(0);
+        // A WRITE that says 1 byte and brings none.
+        let mut wrong = HeaderBuf::new();
+        wrong.push(&Bth::new(Opcode(0x0a), qp.num(), Psn::new(0)));
+        wrong.push(&Reth::new(at.addr, at.rkey, 1));
+        *world.post.arriving.lock().unwrap() = Some(wrong);
+        while qp.query().unwrap().0.state != QpState::Err {
+            let _ = cq.poll_one().unwrap();
+        }
+    }
+    let event = world.context.next_async_event(Some(Duration::ZERO)).unwrap();
+    assert_eq!(event, None, "all queue pairs are gone");
 }
 
 #[test]

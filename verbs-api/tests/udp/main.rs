@@ -14,6 +14,7 @@ mod operations;
 mod passive;
 mod shared_receive;
 mod sharing;
+mod stress;
 mod weather;
 mod windows;
 mod world;

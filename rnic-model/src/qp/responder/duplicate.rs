@@ -6,7 +6,8 @@ use crate::device::Shared;
 use crate::qp::pair::Qp;
 use crate::wire::{OpcodeFacts, Operation, Packet};
 
-use super::responses::{ReadRest, Replay, Response};
+use super::replays::Replay;
+use super::responses::{ReadRest, Response};
 
 pub(super) fn on_duplicate(
     qp: &mut Qp,

@@ -9,7 +9,8 @@ use crate::verbs::{Access, Key, QpNum, Wc, WcFlags, WcOpcode, WcStatus};
 use crate::wire::{OpcodeFacts, Operation, Packet};
 
 use super::judge::{judge_length, judge_permission};
-use super::responses::{ReadRest, Replay, Response};
+use super::replays::Replay;
+use super::responses::{ReadRest, Response};
 use super::{Fault, Message};
 use crate::qp::pair::Qp;
 use crate::qp::{MAX_MESSAGE_BYTES, local};

@@ -8,6 +8,7 @@ mod duplicate;
 mod execute;
 mod fault;
 mod judge;
+mod replays;
 mod responses;
 
 use crate::Instant;
@@ -23,7 +24,8 @@ use super::flush;
 use super::pair::Qp;
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
-use responses::{Replays, Response, ResponseQueue};
+use replays::Replays;
+use responses::{Response, ResponseQueue};
 pub(crate) use responses::{answered, is_due, next_frame, notified, read_payload, refused};
 
 /// The message that is being received.

@@ -1,7 +1,5 @@
-//! What the responder owes: answers in the order of the requests, and what it keeps to answer
-//! once more.
+//! What the responder owes: answers in the order of the requests.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::counters::Counter;
@@ -159,53 +157,6 @@ impl ResponseQueue {
         if !self.ring.is_empty() {
             self.ring.remove(0);
         }
-    }
-}
-
-/// An answer that was given and may be asked for again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Replay {
-    Read { psn: Psn, psns: u32, key: Key, addr: u64, length: u32, msn: u32 },
-    Atomic { psn: Psn, original: u64, msn: u32 },
-}
-
-/// The last READs and atomics, as many as may be open at a time.
-#[derive(Debug, Default)]
-pub(super) struct Replays {
-    ring: Box<[Option<Replay>]>,
-    next: usize,
-}
-
-impl Replays {
-    /// Changes how many there are, and keeps the latest.
-    pub(super) fn resize(&mut self, depth: usize) {
-        let len = self.ring.len();
-        let latest = len.min(depth);
-        let mut ring = alloc::vec![None; depth];
-        for (age, place) in (1..).zip(ring.iter_mut().take(latest).rev()) {
-            *place = self.ring.get((self.next + len - age) % len).copied().flatten();
-        }
-        self.ring = ring.into();
-        self.next = if latest == depth { 0 } else { latest };
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.ring.fill(None);
-    }
-
-    pub(super) fn keep(&mut self, replay: Replay) {
-        if let Some(place) = self.ring.get_mut(self.next) {
-            *place = Some(replay);
-        }
-        self.next = (self.next + 1) % self.ring.len().max(1);
-    }
-
-    /// The one that sequence number `psn` belongs to.
-    pub(super) fn find(&self, psn: Psn) -> Option<Replay> {
-        self.ring.iter().flatten().copied().find(|replay| match *replay {
-            Replay::Read { psn: first, psns, .. } => psn.offset_from(first) < psns,
-            Replay::Atomic { psn: first, .. } => psn == first,
-        })
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Setup {
 pub(crate) const QKEY: u32 = 0x1122_3344;
 
 impl Setup {
-    fn of(qp_type: QpType) -> Self {
+    pub(crate) fn of(qp_type: QpType) -> Self {
         Self {
             qp_type,
             mtu: Mtu::B1024,
@@ -231,12 +231,12 @@ impl Bench {
 
     /// Connects two ends with each other and moves both to RTS.
     pub(crate) fn connect(&mut self, setup: &Setup, one: EndId, other: EndId) {
-        for (me, peer) in [(one, other), (other, one)] {
+        let both = [(one, other), (other, one)];
+        for &(me, peer) in &both[usize::from(one == other)..] {
             self.ends[me.0].peer = Some(peer);
             self.advance(setup, me, QpState::Rts);
+            self.tap.name(me, &self.end(me), &self.end(peer));
         }
-        self.tap.name(one, &self.end(one), &self.end(other));
-        self.tap.name(other, &self.end(other), &self.end(one));
     }
 
     /// Takes an end in RESET, whose peer is known, up to `state`.

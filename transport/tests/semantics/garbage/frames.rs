@@ -102,12 +102,7 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
 }
 
 fn record(qp_type: QpType) -> Vec<Vec<u8>> {
-    let setup = match qp_type {
-        QpType::Rc => Setup::rc(),
-        QpType::Uc => Setup::uc(),
-        QpType::Ud => Setup::ud(),
-    };
-    let setup = Setup { mtu: softrnic_model::verbs::Mtu::B256, ..setup };
+    let setup = Setup { mtu: softrnic_model::verbs::Mtu::B256, ..Setup::of(qp_type) };
     let mut bench = setup.pair();
     let b = bench.remote(B);
     let datagram = (qp_type == QpType::Ud).then(|| bench.datagram(A, B));

@@ -311,11 +311,7 @@ impl World {
 }
 
 fn setup(rng: &mut Rng, qp_type: QpType) -> Setup {
-    let mut setup = match qp_type {
-        QpType::Rc => Setup::rc(),
-        QpType::Uc => Setup::uc(),
-        QpType::Ud => Setup::ud(),
-    };
+    let mut setup = Setup::of(qp_type);
     setup.mtu = Mtu::B256;
     setup.memory = MEMORY;
     setup.first_psn = std::array::from_fn(|_| rng.below(1 << 24) as u32);

@@ -155,3 +155,43 @@ fn naks_that_wait_to_be_sent_are_merged() {
     }
     assert_eq!(bench.frames(), ["B NAK PsnSequence 999"]);
 }
+
+#[test]
+fn acknowledgements_count_messages() {
+    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let b = bench.remote(B);
+    bench.recv(B, 7, 0..1000);
+    let requests = [
+        wr(1, b.write(0)).at(0..1000),
+        wr(2, b.read(0)).at(0..1000),
+        wr(3, send()).at(0..1000),
+        wr(4, b.add(64, 1)).at(0..8),
+    ];
+    for (message, request) in (1..).zip(requests) {
+        bench.post(A, request);
+        let seen = bench.seen();
+        let counts: Vec<_> = seen.iter().filter_map(|seen| seen.packet().aeth().copied()).collect();
+        assert!(!counts.is_empty() && counts.iter().all(|aeth| aeth.msn() == message));
+    }
+}
+
+#[test]
+fn with_a_long_time_out_what_comes_later_still_tells_of_a_loss() {
+    // The answer is lost twice; the second time nothing follows it, and time-outs take hours.
+    for timeout in [0, 31] {
+        let mut setup = Setup::rc();
+        setup.attributes.timeout = timeout;
+        let mut bench = setup.pair();
+        let b = bench.remote(B);
+        for _ in 0..2 {
+            bench.tap.once("B RDMA_READ_RESPONSE_ONLY 0", Fate::Drop);
+        }
+        bench.post(A, wr(1, b.read(0)).at(1000..1008));
+        bench.post(A, wr(2, b.write(0)).at(0..8));
+        bench.run_for(200_000_000);
+        assert_eq!(bench.sends(A), []);
+        bench.post(A, wr(3, b.write(0)).at(0..8));
+        bench.run_for(100_000);
+        assert_eq!(bench.sends(A), [(1, Success), (2, Success), (3, Success)]);
+    }
+}

@@ -6,8 +6,9 @@ use softrnic_model::verbs::QpState::Rts;
 use softrnic_model::verbs::WcStatus::Success;
 use softrnic_model::verbs::{Access, Key, Mtu};
 use softrnic_model::wire::Place;
+use softrnic_model::{Memory, MemoryFault, MemoryId};
 
-use crate::bench::{A, B, BASE, Bench, Forge, Setup, send, send_imm, wr};
+use crate::bench::{A, B, BASE, Bench, EndId, Forge, Remote, Setup, send, send_imm, wr};
 
 /// One message of each kind and of this length; the sequence numbers pass their end.
 fn all_kinds(mtu: Mtu, len: u64) {
@@ -53,25 +54,25 @@ fn some_megabytes() {
 }
 
 /// A region of 2 GiB and more, of which only the first 64 KiB are there.
-fn huge(bench: &mut Bench) -> Key {
-    let end = bench.end(B);
+fn huge(bench: &mut Bench, end: EndId) -> Key {
+    let of = bench.end(end);
     let access = Access::LOCAL_WRITE | Access::REMOTE;
     let spec = RegionSpec {
-        pd: end.pd,
-        memory: end.memory,
+        pd: of.pd,
+        memory: of.memory,
         memory_offset: 0,
         addr: BASE,
         length: 1 << 32,
         access,
     };
-    bench.device(B).register(spec).unwrap()
+    bench.device(end).register(spec).unwrap()
 }
 
 #[test]
 fn the_longest_read_takes_half_of_all_sequence_numbers() {
     for first_psn in [[0x00_1000, 0], [0x80_0000, 0], [0xff_ffff, 0]] {
         let mut bench = Setup { mtu: Mtu::B256, first_psn, ..Setup::rc() }.pair();
-        let key = huge(&mut bench);
+        let key = huge(&mut bench, B);
         bench.inject(A, &Forge::read(0, 0, key, 1 << 31));
         // Its numbers are taken, and the next one is 2^23 further on.
         bench.inject(A, &Forge::read(0, 0, key, 1 << 31));
@@ -88,7 +89,7 @@ fn the_longest_read_takes_half_of_all_sequence_numbers() {
 #[test]
 fn a_repeated_part_at_the_end_of_the_longest_read() {
     let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
-    let key = huge(&mut bench);
+    let key = huge(&mut bench, B);
     bench.inject(A, &Forge::read(0, 0, key, 1 << 31));
     let last = (1 << 23) - 1;
     bench.inject(A, &Forge::read(last, (1 << 31) - 256, key, 256));
@@ -102,9 +103,70 @@ fn a_repeated_part_at_the_end_of_the_longest_read() {
 fn a_write_may_say_2_gib_and_no_more() {
     for (len, naked) in [(1 << 31, false), ((1 << 31) + 1, true)] {
         let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
-        let key = huge(&mut bench);
+        let key = huge(&mut bench, B);
         bench.inject(A, &Forge::write(Place::First, 0).range(0, key, len).count_up(0, 256));
         let refused = bench.frames().iter().any(|text| text.contains("NAK"));
         assert_eq!(refused, naked);
+    }
+}
+
+/// Memory without end that holds nothing.
+struct Void;
+
+impl Memory for Void {
+    fn read(&self, _: MemoryId, _: u64, _: &mut [u8]) -> Result<(), MemoryFault> {
+        Ok(())
+    }
+
+    fn write(&self, _: MemoryId, _: u64, _: &[u8]) -> Result<(), MemoryFault> {
+        Ok(())
+    }
+
+    fn compare_swap(&self, _: MemoryId, _: u64, _: u64, _: u64) -> Result<u64, MemoryFault> {
+        Err(MemoryFault)
+    }
+
+    fn fetch_add(&self, _: MemoryId, _: u64, _: u64) -> Result<u64, MemoryFault> {
+        Err(MemoryFault)
+    }
+}
+
+/// Lets two devices talk until neither has anything to say. Returns the packets of both.
+fn talk(bench: &mut Bench) -> [u64; 2] {
+    let routes = [A, B].map(|end| bench.route(end));
+    let (mut bytes, mut packets) = ([0; 512], [0, 0]);
+    let now = bench.fabric.now();
+    loop {
+        let before = packets;
+        for from in [0, 1] {
+            while let Some(frame) = bench.fabric.host_mut(from).device.next_frame() {
+                let out = &mut bytes[..frame.len()];
+                if bench.fabric.host_mut(from).device.fill(now, &Void, &frame, out) {
+                    let to = &mut bench.fabric.host_mut(1 - from).device;
+                    to.on_frame(now, &Void, &routes[from], out);
+                    packets[from] += 1;
+                }
+            }
+        }
+        if packets == before {
+            return packets;
+        }
+    }
+}
+
+#[test]
+#[ignore = "moves 2^24 packets, which takes some seconds"]
+fn two_gib_in_one_message() {
+    for read in [false, true] {
+        let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+        let keys = [A, B].map(|end| huge(&mut bench, end));
+        let b = Remote { key: keys[1] };
+        let op = if read { b.read(0) } else { b.write(0) };
+        let half = 1 << 30;
+        bench.post(A, wr(1, op).sge(BASE, half, keys[0]).sge(BASE + (1 << 30), half, keys[0]));
+        bench.post(A, wr(2, b.write(0)).at(0..8));
+        let packets = talk(&mut bench);
+        assert!(packets[usize::from(read)] > 1 << 23, "{packets:?}");
+        assert_eq!(bench.sends(A), [(1, Success), (2, Success)]);
     }
 }

@@ -4,6 +4,7 @@ mod duplicates;
 mod faults;
 mod forged;
 mod gaps;
+mod judgement;
 mod lengths;
 mod local_faults;
 mod not_ready;

@@ -31,8 +31,8 @@ struct Run {
 
 impl Run {
     fn new(rng: &mut Rng, qp_type: QpType) -> Self {
-        let setup = if qp_type == QpType::Uc { Setup::uc() } else { Setup::ud() };
-        let mut setup = Setup { mtu: *rng.pick(&Mtu::ALL), memory: 1 << 18, ..setup };
+        let mtu = *rng.pick(&Mtu::ALL);
+        let mut setup = Setup { mtu, memory: 1 << 18, ..Setup::of(qp_type) };
         setup.first_psn[0] = (1 << 24) - rng.below(300) as u32;
         let bench = setup.pair();
         bench.tap.silence();
