@@ -1,8 +1,8 @@
 //! Memory windows of both types.
 
 use softrnic_verbs::{
-    Access, ConnectOptions, Key, Qp, QpType, RemoteAddress, SendFlags, SendOp, SendWr, WcFlags,
-    WcOpcode, WcStatus, WindowRange, WindowType,
+    Access, Key, Qp, QpType, RemoteAddress, SendFlags, SendOp, SendWr, WcFlags, WcOpcode, WcStatus,
+    WindowRange, WindowType,
 };
 
 use crate::world::{World, builder, connect, patient};
