@@ -27,6 +27,7 @@ enum Step {
         opcode: u8,
         psn: Distance,
         ack: bool,
+        marked: bool,
         solicited: bool,
         body: Body,
         at: Target,
@@ -41,10 +42,11 @@ enum Step {
     },
     /// Any bytes.
     Raw(Vec<u8>),
-    /// A frame of its own comes back to it, or is lost.
+    /// Frames of its own come back to it, or are lost.
     Deliver {
         lost: bool,
         twice: bool,
+        frames: u8,
     },
     Send {
         op: u8,
@@ -143,6 +145,8 @@ struct Run {
     /// The queue pair is its own peer.
     own_peer: bool,
     small_queues: bool,
+    /// Receives that are posted from the beginning.
+    receives: u8,
     window: u16,
     steps: Vec<Step>,
 }
@@ -265,6 +269,9 @@ impl World {
         };
         world.register();
         world.connect();
+        for n in 0..u16::from(run.receives % 8) {
+            world.step(&Step::Recv { offset: 1024 * n, len: 1024, foreign: false });
+        }
         world
     }
 
@@ -337,7 +344,9 @@ impl World {
 
     fn local(&self, offset: u16, len: u16, foreign: bool) -> Sge {
         let lkey = if foreign { self.foreign } else { self.key };
-        Sge { addr: BASE + u64::from(offset), length: u32::from(len), lkey }
+        // Mostly inside.
+        let (offset, len) = (u64::from(offset & 0x1fff), u32::from(len & 0x0bff));
+        Sge { addr: BASE + offset, length: len, lkey }
     }
 
     /// A frame from the peer.
@@ -361,7 +370,9 @@ impl World {
     }
 
     fn near(&mut self, step: &Step) {
-        let Step::Near { opcode, psn, ack, solicited, body, at, len } = step else { return };
+        let Step::Near { opcode, psn, ack, marked, solicited, body, at, len } = step else {
+            return;
+        };
         let opcode = Opcode(*opcode);
         let facts = opcode.facts();
         let mut payload = match body {
@@ -427,7 +438,10 @@ impl World {
             bytes.append(&mut payload);
             bytes.resize(bytes.len() + pad, 0);
         }
-        let route = self.route();
+        let mut route = self.route();
+        if *marked {
+            route.traffic_class = Route::ECN_CE;
+        }
         self.hand(&route, &bytes);
     }
 
@@ -453,10 +467,13 @@ impl World {
                 let bytes: Vec<u8> = bytes.iter().map(|byte| harmless(*byte)).collect();
                 self.hand(&route, &bytes);
             }
-            Step::Deliver { lost, twice } => {
-                let Some((route, bytes)) = self.flying.pop_front() else { return };
-                for _ in 0..if *lost { 0 } else { 1 + u8::from(*twice) } {
-                    self.hand(&route, &bytes);
+            Step::Deliver { lost, twice, frames } => {
+                for _ in 0..=frames % 8 {
+                    let Some((route, bytes)) = self.flying.pop_front() else { return };
+                    for _ in 0..if *lost { 0 } else { 1 + u8::from(*twice) } {
+                        self.hand(&route, &bytes);
+                    }
+                    self.drain();
                 }
             }
             Step::Send { op, offset, len, at, flags, foreign } => {
@@ -544,8 +561,12 @@ impl World {
                     self.frozen = Some(self.memory.bytes(self.id));
                 }
             }
-            Step::Register => self.register(),
+            Step::Register => {
+                self.check();
+                self.register();
+            }
             Step::Unmap => {
+                self.check();
                 self.memory.unmap(self.id);
                 self.frozen = None;
             }
@@ -585,7 +606,8 @@ impl World {
             }
             let packet = Packet::parse(&bytes);
             let packet = packet.unwrap_or_else(|_| panic!("the device made what it cannot read"));
-            assert!(!packet.payload.windows(24).any(is_guard), "bytes without a right have left");
+            let mut runs = packet.payload.split(|byte| *byte != GUARD);
+            assert!(runs.all(|run| run.len() < 24), "bytes without a right have left");
             if self.peer == OURS && self.flying.len() < 256 {
                 self.flying.push_back((frame.route, bytes));
             }
@@ -619,6 +641,7 @@ fuzz_target!(|run: Run| {
     for step in run.steps.iter().take(96) {
         world.step(step);
         world.drain();
-        world.check();
     }
+    // What was written stays written.
+    world.check();
 });

@@ -20,8 +20,10 @@ impl Device {
                 }
             }
             if let Some(qp) = self.qps.at_mut(index) {
-                let frame = responder::next_frame(qp)
-                    .or_else(|| requester::next_frame(qp, &mut self.shared));
+                let frame = match responder::next_frame(qp) {
+                    Some(frame) => Some(frame),
+                    None => requester::next_frame(qp, &mut self.shared),
+                };
                 if frame.is_some() {
                     self.burst += 1;
                     return frame;
