@@ -188,8 +188,9 @@ pub(crate) fn settle(qp: &mut Qp, shared: &mut Shared) {
     }
 }
 
+/// Nothing is under way any more: tells the program if it waits for that.
 fn check_drained(qp: &mut Qp, shared: &mut Shared) {
-    if qp.state() == QpState::Sqd && qp.attr.sq_drained_event && !qp.requester.is_busy() {
+    if qp.state() == QpState::Sqd && qp.attr.sq_drained_event {
         qp.attr.sq_drained_event = false;
         shared.raise(AsyncEvent::SqDrained(qp.num));
     }

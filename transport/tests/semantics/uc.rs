@@ -245,3 +245,16 @@ fn a_send_that_fails_by_itself_stops_sending_and_not_receiving() {
     assert_eq!(bench.sends(A), [(6, Success)]);
     assert_eq!(bench.bytes(B, 100..108), bench.bytes(A, 100..108));
 }
+
+#[test]
+fn a_message_is_done_when_its_last_packet_has_left() {
+    let mut bench = pair();
+    let b = bench.remote(B);
+    bench.post(A, wr(1, b.write(0)).at(0..600));
+    for _ in 0..2 {
+        bench.fill_one(A);
+        assert_eq!(bench.sends(A), []);
+    }
+    bench.fill_one(A);
+    assert_eq!(bench.sends(A), [(1, Success)]);
+}

@@ -247,3 +247,16 @@ fn an_answer_given_again_takes_no_acknowledgement_away() {
     let answers = ["B RDMA_READ_RESPONSE_ONLY 0", "B ATOMIC_ACKNOWLEDGE 1", "B ACK 2"];
     assert_eq!(bench.frames(), answers);
 }
+
+#[test]
+fn an_answer_under_way_begins_again_where_it_is_asked_to() {
+    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let key = bench.remote(B).key;
+    bench.inject(A, &Forge::read(0, 1000, key, 1000));
+    // Two packets have left and got lost when the peer asks for all of it once more.
+    bench.fill_one(B);
+    bench.fill_one(B);
+    bench.inject(A, &Forge::read(0, 1000, key, 1000));
+    let again = ["FIRST 0", "MIDDLE 1", "MIDDLE 2", "LAST 3"];
+    assert_eq!(bench.frames(), again.map(|packet| format!("B RDMA_READ_RESPONSE_{packet}")));
+}
