@@ -1,6 +1,9 @@
 //! The system calls of Linux that no crate covers: `sendmmsg(2)` with `UDP_SEGMENT`, `recvmmsg(2)`
 //! with `UDP_GRO`, and the socket options beside them (`udp(7)`, `ip(7)`, `ipv6(7)`).
 //!
+//! The calls go past the functions of the C library, which in a program of several threads make each
+//! of them a cancellation point: two atomic operations that nobody here has a use for.
+//!
 //! The only module of this crate that uses `unsafe`.
 
 use std::ffi::c_int;
@@ -23,6 +26,8 @@ const NAME_LEN: usize = size_of::<libc::sockaddr_in6>();
 const BUFFER_LEN: usize = 1 << 16;
 /// Receive buffers: how many datagrams or merged bursts one call may bring.
 const RECEIVE_BATCH: usize = 8;
+/// After so many small datagrams in a row several are asked for at once.
+const STREAK: u32 = 2;
 /// How many bursts one call may send.
 const SEND_BATCH: usize = 16;
 /// From this many bytes on a burst is worth a call of its own: the next one is received after it
@@ -37,8 +42,8 @@ pub(super) struct Calls {
     buffers: Box<[[u8; BUFFER_LEN]]>,
     receive_controls: Box<[Control; RECEIVE_BATCH]>,
     send_controls: Box<[Control; SEND_BATCH]>,
-    /// How many buffers to offer next.
-    batch: usize,
+    /// Small datagrams that were taken one by one since none was waiting.
+    streak: u32,
 }
 
 impl Calls {
@@ -47,13 +52,16 @@ impl Calls {
             buffers: vec![[0; BUFFER_LEN]; RECEIVE_BATCH].into_boxed_slice(),
             receive_controls: Box::new([const { Control::new() }; RECEIVE_BATCH]),
             send_controls: Box::new([const { Control::new() }; SEND_BATCH]),
-            batch: RECEIVE_BATCH,
+            streak: 0,
         }
     }
 }
 
 impl System for Calls {
     fn send(&mut self, socket: &UdpSocket, bytes: &[u8], bursts: &[Burst]) -> io::Result<usize> {
+        if let [burst] = bursts {
+            return send_one(socket, bytes, burst, &mut self.send_controls[0]);
+        }
         let mut names = [[0u8; NAME_LEN]; SEND_BATCH];
         let mut vectors = [const { empty_vector() }; SEND_BATCH];
         let mut headers = [const { empty_header() }; SEND_BATCH];
@@ -62,8 +70,7 @@ impl System for Calls {
             let payload = &bytes[burst.start..burst.start + burst.len];
             let control = &mut self.send_controls[i];
             put_control(control, burst);
-            vectors[i].iov_base = payload.as_ptr().cast_mut().cast();
-            vectors[i].iov_len = payload.len();
+            vectors[i] = vector_of(payload);
             let header = &mut headers[i].msg_hdr;
             header.msg_namelen = put_name(&mut names[i], burst.to);
             header.msg_name = names[i].as_mut_ptr().cast();
@@ -74,22 +81,16 @@ impl System for Calls {
             header.msg_controllen = control.len() as _;
             count = i + 1;
         }
-        if count == 1 {
-            // SAFETY: as below, of one header.
-            let sent = unsafe {
-                libc::sendmsg(socket.as_raw_fd(), &raw const headers[0].msg_hdr, libc::MSG_DONTWAIT)
-            };
-            return if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(1) };
-        }
         // SAFETY: the first `count` headers point to names, vectors and controls of the lengths
         // they state, and the vectors into `bytes`; all of them outlive the call, and the kernel
         // writes to nothing but `msg_len` of the headers.
         let sent = unsafe {
-            libc::sendmmsg(
+            libc::syscall(
+                libc::SYS_sendmmsg,
                 socket.as_raw_fd(),
                 headers.as_mut_ptr(),
                 batch_len(count),
-                libc::MSG_DONTWAIT as _,
+                libc::MSG_DONTWAIT,
             )
         };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
@@ -100,42 +101,83 @@ impl System for Calls {
         socket: &UdpSocket,
         take: &mut dyn FnMut(&Arrival, &[u8]),
     ) -> io::Result<usize> {
+        if self.streak < STREAK {
+            self.receive_one(socket, take)
+        } else {
+            self.receive_many(socket, take)
+        }
+    }
+}
+
+impl Calls {
+    /// What most calls find is one datagram, or nothing: this costs the least.
+    fn receive_one(
+        &mut self,
+        socket: &UdpSocket,
+        take: &mut dyn FnMut(&Arrival, &[u8]),
+    ) -> io::Result<usize> {
+        let mut name = [0u8; NAME_LEN];
+        let mut vector =
+            libc::iovec { iov_base: self.buffers[0].as_mut_ptr().cast(), iov_len: BUFFER_LEN };
+        let mut header = empty_header().msg_hdr;
+        put_room(&mut header, &mut name, &mut vector, &mut self.receive_controls[0]);
+        // SAFETY: the header points to a name, a vector, a control and through the vector to a
+        // buffer of the lengths it states. All are borrowed or owned by this function and outlive
+        // the call; nothing reads or writes them meanwhile.
+        let bytes = unsafe {
+            libc::syscall(
+                libc::SYS_recvmsg,
+                socket.as_raw_fd(),
+                &raw mut header,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        let Ok(bytes) = usize::try_from(bytes) else {
+            self.streak = 0;
+            return Err(io::Error::last_os_error());
+        };
+        // What comes in large bursts is received one by one: each is handled while it is in the
+        // cache, and the next goes into the same buffer.
+        self.streak = if bytes < LARGE { self.streak + 1 } else { 0 };
+        let bytes = bytes.min(BUFFER_LEN);
+        let control = self.receive_controls[0].received(control_len(&header));
+        if let Some(arrival) = read_arrival(&name, bytes, control) {
+            take(&arrival, &self.buffers[0][..bytes]);
+        }
+        Ok(1)
+    }
+
+    fn receive_many(
+        &mut self,
+        socket: &UdpSocket,
+        take: &mut dyn FnMut(&Arrival, &[u8]),
+    ) -> io::Result<usize> {
         let mut names = [[0u8; NAME_LEN]; RECEIVE_BATCH];
         let mut vectors = [const { empty_vector() }; RECEIVE_BATCH];
         let mut headers = [const { empty_header() }; RECEIVE_BATCH];
-        for i in 0..self.batch {
-            let control = self.receive_controls[i].room();
+        for i in 0..RECEIVE_BATCH {
             vectors[i].iov_base = self.buffers[i].as_mut_ptr().cast();
             vectors[i].iov_len = BUFFER_LEN;
-            let header = &mut headers[i].msg_hdr;
-            header.msg_name = names[i].as_mut_ptr().cast();
-            header.msg_namelen = socklen_of::<libc::sockaddr_in6>();
-            header.msg_iov = &raw mut vectors[i];
-            header.msg_iovlen = 1;
-            header.msg_controllen = control.len() as _;
-            header.msg_control = control.as_mut_ptr().cast();
+            put_room(
+                &mut headers[i].msg_hdr,
+                &mut names[i],
+                &mut vectors[i],
+                &mut self.receive_controls[i],
+            );
         }
-        // SAFETY: the first `batch` headers point to names, vectors, controls and buffers of the
-        // lengths they state. All are borrowed or owned by this function and outlive the call;
-        // nothing reads or writes them meanwhile.
+        // SAFETY: as in `receive_one`, of every header.
         let received = unsafe {
-            if self.batch == 1 {
-                let header = &raw mut headers[0].msg_hdr;
-                let bytes = libc::recvmsg(socket.as_raw_fd(), header, libc::MSG_DONTWAIT);
-                headers[0].msg_len = libc::c_uint::try_from(bytes).unwrap_or(0);
-                if bytes < 0 { -1 } else { 1 }
-            } else {
-                libc::recvmmsg(
-                    socket.as_raw_fd(),
-                    headers.as_mut_ptr(),
-                    batch_len(self.batch),
-                    libc::MSG_DONTWAIT as _,
-                    std::ptr::null_mut(),
-                )
-            }
+            libc::syscall(
+                libc::SYS_recvmmsg,
+                socket.as_raw_fd(),
+                headers.as_mut_ptr(),
+                batch_len(RECEIVE_BATCH),
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut::<libc::timespec>(),
+            )
         };
         let Ok(received) = usize::try_from(received) else {
-            self.batch = 1;
+            self.streak = 0;
             return Err(io::Error::last_os_error());
         };
         let mut total = 0;
@@ -148,12 +190,79 @@ impl System for Calls {
                 take(&arrival, &self.buffers[i][..bytes]);
             }
         }
-        // A single datagram is taken by a call that looks for no more; the next call does, unless
-        // what came was large already.
-        let more = received == self.batch && total <= received * LARGE;
-        self.batch = if more { RECEIVE_BATCH } else { 1 };
+        if received < RECEIVE_BATCH || total > received * LARGE {
+            self.streak = 0;
+        }
         Ok(received)
     }
+}
+
+/// Sends one burst: the plainest call that does.
+fn send_one(
+    socket: &UdpSocket,
+    bytes: &[u8],
+    burst: &Burst,
+    control: &mut Control,
+) -> io::Result<usize> {
+    let payload = &bytes[burst.start..burst.start + burst.len];
+    let mut name = [0u8; NAME_LEN];
+    let name_len = put_name(&mut name, burst.to);
+    put_control(control, burst);
+    let control = control.filled();
+    let sent = if control.is_empty() {
+        // SAFETY: payload and name are slices of the stated lengths, which the kernel reads.
+        unsafe {
+            libc::syscall(
+                libc::SYS_sendto,
+                socket.as_raw_fd(),
+                payload.as_ptr(),
+                payload.len(),
+                libc::MSG_DONTWAIT,
+                name.as_ptr(),
+                name_len,
+            )
+        }
+    } else {
+        let mut vector = vector_of(payload);
+        let mut header = empty_header().msg_hdr;
+        header.msg_namelen = name_len;
+        header.msg_name = name.as_mut_ptr().cast();
+        header.msg_iov = &raw mut vector;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_ptr().cast_mut().cast();
+        header.msg_controllen = control.len() as _;
+        // SAFETY: the header points to a name, a vector and a control of the lengths it states,
+        // and the vector to `payload`; all outlive the call, and the kernel only reads them.
+        unsafe {
+            libc::syscall(
+                libc::SYS_sendmsg,
+                socket.as_raw_fd(),
+                &raw const header,
+                libc::MSG_DONTWAIT,
+            )
+        }
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(1) }
+}
+
+/// Tells the kernel where one datagram goes.
+fn put_room(
+    header: &mut libc::msghdr,
+    name: &mut [u8; NAME_LEN],
+    vector: &mut libc::iovec,
+    control: &mut Control,
+) {
+    header.msg_name = name.as_mut_ptr().cast();
+    header.msg_namelen = socklen_of::<libc::sockaddr_in6>();
+    header.msg_iov = std::ptr::from_mut(vector);
+    header.msg_iovlen = 1;
+    let control = control.room();
+    header.msg_controllen = control.len() as _;
+    header.msg_control = control.as_mut_ptr().cast();
+}
+
+fn vector_of(bytes: &[u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
 }
 
 /// No more than [`RECEIVE_BATCH`] or [`SEND_BATCH`].

@@ -53,7 +53,7 @@ impl EmulatedContext {
 }
 
 /// How long after the last packet an empty poll returns at once; later ones yield the processor.
-const SPIN_NS: u64 = 10_000;
+const SPIN_NS: u64 = 30_000;
 
 /// What a region's memory must allow.
 const WRITES: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
