@@ -17,7 +17,7 @@ use softrnic_model::wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Extensions as E, Feth, HeaderBuf, Ieth, ImmDt,
     Opcode, OpcodeFacts, Operation, Packet, Reth, Route, Syndrome, XrcEth,
 };
-use softrnic_model::{Device, DeviceConfig, Instant, MemoryId};
+use softrnic_model::{FrameOut, Device, DeviceConfig, Instant, MemoryId};
 use softrnic_transport::sim::SimMemory;
 
 #[derive(Arbitrary, Debug)]
@@ -597,7 +597,8 @@ impl World {
     /// Lets out what is due.
     fn drain(&mut self) {
         let mut frames = 0;
-        while let Some(frame) = self.device.next_frame() {
+        let mut frame = FrameOut::default();
+        while self.device.next_frame(&mut frame) {
             let mut bytes = vec![0; frame.len()];
             frames += 1;
             assert!(frames < 100_000, "endless sending");

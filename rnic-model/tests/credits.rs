@@ -8,7 +8,7 @@ use softrnic_model::verbs::{
 use softrnic_model::wire::{
     Aeth, Bth, HeaderBuf, Opcode, Operation, Place, Route, Service, Syndrome,
 };
-use softrnic_model::{Device, DeviceConfig, Instant, Memory, MemoryFault, MemoryId};
+use softrnic_model::{Device, DeviceConfig, FrameOut, Instant, Memory, MemoryFault, MemoryId};
 
 struct NoMemory;
 
@@ -86,7 +86,8 @@ impl Bench {
     /// How many packets leave.
     fn leave(&mut self) -> usize {
         let mut left = 0;
-        while let Some(frame) = self.device.next_frame() {
+        let mut frame = FrameOut::default();
+        while self.device.next_frame(&mut frame) {
             let mut bytes = vec![0; frame.len()];
             assert!(self.device.fill(Instant::ZERO, &NoMemory, &frame, &mut bytes));
             left += 1;

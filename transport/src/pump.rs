@@ -87,7 +87,8 @@ pub fn send_first<M: Memory + ?Sized>(
     now: Instant,
     qp: QpNum,
 ) -> io::Result<usize> {
-    let first = transmit(device, link, memory, now, |device| device.next_request(qp))?;
+    let first =
+        transmit(device, link, memory, now, |device, frame| device.next_request(qp, frame))?;
     Ok(first + send(device, link, memory, now)?)
 }
 
@@ -96,11 +97,11 @@ fn transmit<M: Memory + ?Sized>(
     link: &mut (dyn Link + '_),
     memory: &M,
     now: Instant,
-    mut next: impl FnMut(&mut Device) -> Option<FrameOut>,
+    mut next: impl FnMut(&mut Device, &mut FrameOut) -> bool,
 ) -> io::Result<usize> {
     let mut sent = 0;
-    while sent < PORTION && link.ready() {
-        let Some(frame) = next(device) else { break };
+    let mut frame = FrameOut::default();
+    while sent < PORTION && link.ready() && next(device, &mut frame) {
         let outgoing = Outgoing { route: frame.route, len: frame.len(), damage: None };
         link.transmit(now, outgoing, &mut |out| device.fill(now, memory, &frame, out))?;
         sent += 1;

@@ -8,9 +8,9 @@ use crate::qp::{local, requester, responder};
 use crate::verbs::QpNum;
 
 impl Device {
-    /// The next frame to send, if there is one. The device moves on when it is filled; a frame
-    /// that is dropped instead is made again.
-    pub fn next_frame(&mut self) -> Option<FrameOut> {
+    /// Puts the next frame to send into `frame`; false if there is none. The device moves on when
+    /// it is filled; a frame that is dropped instead is made again.
+    pub fn next_frame(&mut self, frame: &mut FrameOut) -> bool {
         while let Some(&index) = self.ready.front() {
             if self.burst >= BURST_MAX {
                 self.burst = 0;
@@ -20,13 +20,11 @@ impl Device {
                 }
             }
             if let Some(qp) = self.qps.at_mut(index) {
-                let frame = match responder::next_frame(qp) {
-                    Some(frame) => Some(frame),
-                    None => requester::next_frame(qp, &mut self.shared),
-                };
-                if frame.is_some() {
+                if responder::next_frame(qp, frame)
+                    || requester::next_frame(qp, &mut self.shared, frame)
+                {
                     self.burst += 1;
-                    return frame;
+                    return true;
                 }
                 qp.listed = false;
             }
@@ -34,13 +32,14 @@ impl Device {
             self.burst = 0;
         }
         self.fail_overrun();
-        None
+        false
     }
 
-    /// The next request of one queue pair, if it may leave now. Right after a post this puts what
-    /// the program waits for before answers that can wait; those stay for [`Device::next_frame`].
-    pub fn next_request(&mut self, qp: QpNum) -> Option<FrameOut> {
-        requester::next_frame(self.qps.get_mut(qp)?, &mut self.shared)
+    /// The same for the next request of one queue pair, if it may leave now. Right after a post
+    /// this puts what the program waits for before answers that can wait; those stay for
+    /// [`Device::next_frame`].
+    pub fn next_request(&mut self, qp: QpNum, frame: &mut FrameOut) -> bool {
+        self.qps.get_mut(qp).is_some_and(|qp| requester::next_frame(qp, &mut self.shared, frame))
     }
 
     /// Writes the packet (BTH to the end of the pad) into `out`, which has [`FrameOut::len`]

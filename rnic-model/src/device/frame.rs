@@ -1,13 +1,17 @@
 //! A frame that wants to leave.
 
+use crate::qp::pair::Qp;
 use crate::verbs::{Key, Psn};
-use crate::wire::{HeaderBuf, Route};
+use crate::wire::{Bth, HeaderBuf, Route};
 
 /// A packet whose headers are made and whose payload still lies in program memory.
 ///
 /// It describes what [`Device::fill`](super::Device::fill) will write; until that is called the
 /// device has not moved on, and dropping the frame loses nothing. If the device is told something
 /// else in between and the frame is due no more, it is not filled.
+///
+/// It is a place that [`Device::next_frame`](super::Device::next_frame) writes: made once and used
+/// for one packet after the other, so that none is moved about.
 #[derive(Debug)]
 pub struct FrameOut {
     /// Addressing.
@@ -40,7 +44,35 @@ pub(crate) enum Origin {
     Cnp,
 }
 
+impl Default for FrameOut {
+    /// A frame that is never due.
+    fn default() -> Self {
+        Self {
+            route: Route::default(),
+            header: HeaderBuf::new(),
+            payload: Payload::None,
+            payload_len: 0,
+            owner: u32::MAX,
+            psn: Psn::new(0),
+            origin: Origin::Response,
+        }
+    }
+}
+
 impl FrameOut {
+    /// Begins a packet of `qp` with this header.
+    #[inline]
+    pub(crate) fn begin(&mut self, qp: &Qp, origin: Origin, psn: Psn, bth: &Bth) {
+        self.route = qp.route;
+        self.header.clear();
+        self.header.push(bth);
+        self.payload = Payload::None;
+        self.payload_len = 0;
+        self.owner = qp.index;
+        self.psn = psn;
+        self.origin = origin;
+    }
+
     /// Bytes from the BTH to the end of the pad; the ICRC comes on top.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -5,7 +5,7 @@ use crate::device::{FrameOut, Origin, Payload, Shared};
 use crate::profile::ReadWithoutDepth;
 use crate::queue::{SendQueue, SendWqe};
 use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
-use crate::wire::{AtomicEth, Deth, HeaderBuf, Ieth, ImmDt, Operation, Place, Reth, Service};
+use crate::wire::{AtomicEth, Deth, Ieth, ImmDt, Operation, Place, Reth, Service};
 
 use super::completer;
 use super::credits::Credits;
@@ -149,18 +149,18 @@ enum Start {
     Fails(Failure),
 }
 
-/// The next request packet, if one may leave now.
-pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared) -> Option<FrameOut> {
+/// Makes the next request packet, if one may leave now.
+pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared, frame: &mut FrameOut) -> bool {
     loop {
         if !may_send(qp) {
-            return None;
+            return false;
         }
         let count = qp.requester.next;
         if count == qp.requester.fresh {
             match start(qp, shared, count) {
                 Start::Ready => {}
                 Start::Done => continue,
-                Start::Waits => return None,
+                Start::Waits => return false,
                 Start::Fails(why) => {
                     qp.requester.failed = Some(Failed { wqe: count, why });
                     completer::settle(qp, shared);
@@ -168,10 +168,9 @@ pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared) -> Option<FrameOut> {
                 }
             }
         }
-        let wqe = *qp.requester.sq.wqe(count);
         return match qp.init.qp_type {
-            QpType::Ud => datagram(qp, shared, count, &wqe),
-            QpType::Rc | QpType::Uc => connected(qp, count, &wqe),
+            QpType::Ud => datagram(qp, shared, count, frame),
+            QpType::Rc | QpType::Uc => connected(qp, count, frame),
         };
     }
 }
@@ -263,29 +262,35 @@ fn assign(qp: &mut Qp, count: u32, packets: u32) {
 }
 
 /// A request packet of RC or UC.
-fn connected(qp: &Qp, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
+fn connected(qp: &Qp, count: u32, frame: &mut FrameOut) -> bool {
+    let wqe = qp.requester.sq.wqe(count);
     if !has_room(qp, wqe, qp.requester.next_done, wqe.packets) {
-        return None;
+        return false;
     }
     let service = if qp.is(QpType::Rc) { Service::Rc } else { Service::Uc };
     match wqe.op {
-        SendOp::Send { .. } | SendOp::Write { .. } => Some(message_packet(qp, service, count, wqe)),
-        SendOp::Read { remote_addr, rkey } => Some(read_request(qp, wqe, remote_addr, rkey)),
+        SendOp::Send { .. } | SendOp::Write { .. } => {
+            message_packet(qp, service, count, wqe, frame);
+        }
+        SendOp::Read { remote_addr, rkey } => read_request(qp, wqe, remote_addr, rkey, frame),
         SendOp::CompareSwap { remote_addr, rkey, compare, swap } => {
             let eth = AtomicEth::new(remote_addr, rkey, swap, compare);
-            Some(atomic_request(qp, Operation::CompareSwap, &eth))
+            atomic_request(qp, Operation::CompareSwap, &eth, frame);
         }
         SendOp::FetchAdd { remote_addr, rkey, add } => {
             let eth = AtomicEth::new(remote_addr, rkey, add, 0);
-            Some(atomic_request(qp, Operation::FetchAdd, &eth))
+            atomic_request(qp, Operation::FetchAdd, &eth, frame);
         }
         // Neither ever starts here: they are refused at post, or done when they start.
-        SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => None,
+        SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => {
+            return false;
+        }
     }
+    true
 }
 
 /// One packet of a SEND or WRITE.
-fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> FrameOut {
+fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe, frame: &mut FrameOut) {
     let mtu = qp.attr.path_mtu;
     let done = qp.requester.next_done;
     let offset = done << mtu.shift();
@@ -308,31 +313,24 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
     let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
         .with_ack_req(ack_req)
         .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
-    let mut header = HeaderBuf::new();
-    header.push(&bth);
+    let origin = Origin::Request { psns: 1, ends_request: ends };
+    frame.begin(qp, origin, qp.requester.next_psn, &bth);
     if let (SendOp::Write { remote_addr, rkey, .. }, true) = (wqe.op, begins) {
-        header.push(&Reth::new(remote_addr, rkey, wqe.length));
+        frame.header.push(&Reth::new(remote_addr, rkey, wqe.length));
     }
     if let Some(imm) = imm {
-        header.push(&ImmDt::new(imm));
+        frame.header.push(&ImmDt::new(imm));
     }
     if let Some(key) = invalidate {
-        header.push(&Ieth::new(key));
+        frame.header.push(&Ieth::new(key));
     }
-    FrameOut {
-        route: qp.route,
-        header,
-        payload: Payload::Message { wqe: count, offset },
-        payload_len,
-        owner: qp.index,
-        psn: qp.requester.next_psn,
-        origin: Origin::Request { psns: 1, ends_request: ends },
-    }
+    frame.payload = Payload::Message { wqe: count, offset };
+    frame.payload_len = payload_len;
 }
 
 /// A READ request for what is missing of the message, or of the part that is due: a long READ is
 /// asked for in parts, so that its responses never overrun the receive buffer.
-fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut {
+fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key, frame: &mut FrameOut) {
     let requester = &qp.requester;
     let missing = wqe.packets - requester.next_done;
     let psns = requester.window.read_packets(requester.next_done, wqe.packets);
@@ -341,68 +339,48 @@ fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut
     let left = wqe.length - offset;
     let len = if psns == missing { left } else { psns << mtu.shift() };
     let kind = Kind::new(Service::Rc, Operation::ReadRequest, Place::Only);
-    let mut header = HeaderBuf::new();
-    header.push(&bth(qp, kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
-    header.push(&Reth::new(remote_addr.wrapping_add(u64::from(offset)), rkey, len));
-    FrameOut {
-        route: qp.route,
-        header,
-        payload: Payload::None,
-        payload_len: 0,
-        owner: qp.index,
-        psn: qp.requester.next_psn,
-        origin: Origin::Request { psns, ends_request: psns == missing },
-    }
+    let bth = bth(qp, kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true);
+    let origin = Origin::Request { psns, ends_request: psns == missing };
+    frame.begin(qp, origin, requester.next_psn, &bth);
+    frame.header.push(&Reth::new(remote_addr.wrapping_add(u64::from(offset)), rkey, len));
 }
 
-fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth) -> FrameOut {
+fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth, frame: &mut FrameOut) {
     let kind = Kind::new(Service::Rc, operation, Place::Only);
-    let mut header = HeaderBuf::new();
-    header.push(&bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, 0).with_ack_req(true));
-    header.push(eth);
-    FrameOut {
-        route: qp.route,
-        header,
-        payload: Payload::None,
-        payload_len: 0,
-        owner: qp.index,
-        psn: qp.requester.next_psn,
-        origin: Origin::Request { psns: 1, ends_request: true },
-    }
+    let psn = qp.requester.next_psn;
+    let bth = bth(qp, kind, qp.attr.dest_qp, psn, 0).with_ack_req(true);
+    frame.begin(qp, Origin::Request { psns: 1, ends_request: true }, psn, &bth);
+    frame.header.push(eth);
 }
 
 /// Bit 31 of a work request's Q_Key asks for the queue pair's own (IBA 10.2.5).
 const OWN_QKEY: u32 = 1 << 31;
 
 /// A datagram. When its address handle is gone the request fails.
-fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
-    let SendOp::SendTo { ah, remote_qpn, remote_qkey, imm } = wqe.op else { return None };
+fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, frame: &mut FrameOut) -> bool {
+    let &SendWqe { op, length, flags, .. } = qp.requester.sq.wqe(count);
+    let SendOp::SendTo { ah, remote_qpn, remote_qkey, imm } = op else { return false };
     let path = shared.ahs.get(ah).filter(|ah| ah.pd == qp.init.pd).map(|ah| ah.path);
     let Some(route) = path.and_then(|path| route_of(shared, &path, qp.num).ok()) else {
         qp.requester.failed =
             Some(Failed { wqe: count, why: WcStatus::LocalQpOperationError.into() });
         completer::settle(qp, shared);
-        return None;
+        return false;
     };
     let kind = Kind::new(Service::Ud, Operation::Send, Place::Only).with(imm.is_some(), false);
-    let bth = bth(qp, kind, remote_qpn, qp.requester.next_psn, wqe.length)
-        .with_solicited(wqe.flags.contains(SendFlags::SOLICITED));
+    let psn = qp.requester.next_psn;
+    let bth =
+        bth(qp, kind, remote_qpn, psn, length).with_solicited(flags.contains(SendFlags::SOLICITED));
     let qkey = if remote_qkey & OWN_QKEY == 0 { remote_qkey } else { qp.attr.qkey };
-    let mut header = HeaderBuf::new();
-    header.push(&bth);
-    header.push(&Deth::new(qkey, qp.num));
+    frame.begin(qp, Origin::Request { psns: 1, ends_request: true }, psn, &bth);
+    frame.route = route;
+    frame.header.push(&Deth::new(qkey, qp.num));
     if let Some(imm) = imm {
-        header.push(&ImmDt::new(imm));
+        frame.header.push(&ImmDt::new(imm));
     }
-    Some(FrameOut {
-        route,
-        header,
-        payload: Payload::Message { wqe: count, offset: 0 },
-        payload_len: wqe.length,
-        owner: qp.index,
-        psn: qp.requester.next_psn,
-        origin: Origin::Request { psns: 1, ends_request: true },
-    })
+    frame.payload = Payload::Message { wqe: count, offset: 0 };
+    frame.payload_len = length;
+    true
 }
 
 /// Whether this is still the next packet to leave.

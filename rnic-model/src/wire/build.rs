@@ -39,6 +39,12 @@ impl HeaderBuf {
         }
     }
 
+    /// Forgets what was pushed.
+    #[inline]
+    pub const fn clear(&mut self) {
+        self.len = 0;
+    }
+
     /// What was pushed.
     #[must_use]
     #[inline]

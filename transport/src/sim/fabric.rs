@@ -6,12 +6,14 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{ICRC_LEN, Route};
-use softrnic_model::{Device, Instant};
+use softrnic_model::{Device, FrameOut, Instant};
 
 use super::SimMemory;
 use crate::PACKET_LEN_MAX;
 use crate::udp::Maker;
 
+/// The longest frame, ICRC included.
+const FRAME_MAX: usize = PACKET_LEN_MAX + ICRC_LEN;
 /// Frames under way for which there is room from the start; more make room for themselves.
 const USUAL: usize = 512;
 
@@ -76,12 +78,27 @@ pub struct Host {
     pub bad_icrc: u64,
 }
 
-#[derive(Debug)]
+/// A frame under way. Places are used again, so that no frame is moved on its way.
 struct InFlight {
     to: HostId,
     route: Route,
-    bytes: Vec<u8>,
+    len: usize,
+    bytes: Box<[u8; FRAME_MAX]>,
 }
+
+impl InFlight {
+    fn empty() -> Self {
+        Self { to: 0, route: Route::default(), len: 0, bytes: Box::new([0; FRAME_MAX]) }
+    }
+
+    /// The packet, and its ICRC if it has one.
+    fn parts(&self, icrc: bool) -> (&[u8], &[u8]) {
+        self.bytes[..self.len].split_at(if icrc { self.len - ICRC_LEN } else { self.len })
+    }
+}
+
+/// Which of the places a frame under way is in.
+type Place = usize;
 
 /// A deterministic fabric. Nothing in it asks for the time or for chance; ties in virtual time are
 /// broken by the order of sending.
@@ -91,10 +108,11 @@ pub struct Fabric {
     hosts: Vec<Host>,
     weather: Option<Box<dyn Weather>>,
     // Most frames arrive in the order of sending; only the others need the heap.
-    in_order: VecDeque<(Instant, u64, InFlight)>,
-    late: BinaryHeap<Reverse<(Instant, u64, usize)>>,
-    late_frames: Vec<Option<InFlight>>,
-    spare: Vec<Vec<u8>>,
+    in_order: VecDeque<(Instant, u64, Place)>,
+    late: BinaryHeap<Reverse<(Instant, u64, Place)>>,
+    frames: Vec<InFlight>,
+    spare: Vec<Place>,
+    next: FrameOut,
     sent: u64,
     icrc: Maker,
 }
@@ -116,8 +134,9 @@ impl Fabric {
             weather: None,
             in_order: VecDeque::with_capacity(USUAL),
             late: BinaryHeap::with_capacity(USUAL),
-            late_frames: Vec::with_capacity(USUAL),
+            frames: Vec::with_capacity(USUAL),
             spare: Vec::with_capacity(USUAL),
+            next: FrameOut::default(),
             sent: 0,
             icrc: Maker::new(),
         }
@@ -172,100 +191,97 @@ impl Fabric {
     pub fn send(&mut self) -> usize {
         let mut left = 0;
         for from in 0..self.hosts.len() {
-            while let Some(frame) = self.hosts[from].device.next_frame() {
-                let mut bytes = self.buffer();
-                let len = frame.len();
-                let room = if self.config.icrc { len + ICRC_LEN } else { len };
-                bytes.resize(room, 0);
-                let Host { device, memory, .. } = &mut self.hosts[from];
-                if !device.fill(self.now, memory, &frame, &mut bytes[..len]) {
-                    self.spare.push(bytes);
+            while self.hosts[from].device.next_frame(&mut self.next) {
+                let place = self.vacancy();
+                let Self { frames, hosts, next, icrc, .. } = self;
+                let (frame, Host { device, memory, .. }) = (&mut frames[place], &mut hosts[from]);
+                let len = next.len();
+                if !device.fill(self.now, memory, next, &mut frame.bytes[..len]) {
+                    self.spare.push(place);
                     continue;
                 }
+                frame.route = next.route;
+                frame.len = len;
                 if self.config.icrc {
-                    let (packet, icrc) = bytes.split_at_mut(len);
-                    icrc.copy_from_slice(&self.icrc.icrc(&frame.route, 0, packet));
+                    let (packet, rest) = frame.bytes.split_at_mut(len);
+                    rest[..ICRC_LEN].copy_from_slice(&icrc.icrc(&frame.route, 0, packet));
+                    frame.len += ICRC_LEN;
                 }
-                self.route(from, frame.route, bytes, len);
+                self.route(from, place);
                 left += 1;
             }
         }
         left
     }
 
-    /// An empty buffer that holds any frame.
-    fn buffer(&mut self) -> Vec<u8> {
-        let mut bytes =
-            self.spare.pop().unwrap_or_else(|| Vec::with_capacity(PACKET_LEN_MAX + ICRC_LEN));
-        bytes.clear();
-        bytes
+    /// A place that no frame is in.
+    fn vacancy(&mut self) -> Place {
+        self.spare.pop().unwrap_or_else(|| {
+            self.frames.push(InFlight::empty());
+            self.frames.len() - 1
+        })
     }
 
-    fn copy_of(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut copy = self.buffer();
-        copy.extend_from_slice(bytes);
+    fn copy_of(&mut self, place: Place) -> Place {
+        let copy = self.vacancy();
+        if let Ok([from, to]) = self.frames.get_disjoint_mut([place, copy]) {
+            (to.to, to.route, to.len) = (from.to, from.route, from.len);
+            to.bytes[..from.len].copy_from_slice(&from.bytes[..from.len]);
+        }
         copy
     }
 
     /// Decides who gets a frame, and when.
-    fn route(&mut self, from: HostId, mut route: Route, mut bytes: Vec<u8>, len: usize) {
-        let fate = match &mut self.weather {
-            Some(weather) => weather.judge(self.now, from, &route, &bytes[..len]),
-            None => Fate::Pass,
-        };
-        let at = self.now.plus_ns(self.config.latency_ns);
+    fn route(&mut self, from: HostId, place: Place) {
+        let frame = &mut self.frames[place];
+        let mut at = self.now.plus_ns(self.config.latency_ns);
         let mut again = None;
-        let at = match fate {
-            Fate::Pass => at,
-            Fate::Drop => return self.spare.push(bytes),
-            Fate::Delay(ns) => at.plus_ns(ns),
-            Fate::Duplicate(ns) => {
-                again = Some(at.plus_ns(ns));
-                at
-            }
-            Fate::Corrupt(bit) => {
-                let bit = bit as usize % (bytes.len() * 8);
-                bytes[bit / 8] ^= 1 << (bit % 8);
-                if !self.config.icrc {
-                    return self.spare.push(bytes);
+        if let Some(weather) = &mut self.weather {
+            let (packet, _) = frame.parts(self.config.icrc);
+            match weather.judge(self.now, from, &frame.route, packet) {
+                Fate::Pass => {}
+                Fate::Drop => return self.spare.push(place),
+                Fate::Delay(ns) => at = at.plus_ns(ns),
+                Fate::Duplicate(ns) => again = Some(at.plus_ns(ns)),
+                Fate::Corrupt(bit) => {
+                    let bit = bit as usize % (frame.len * 8);
+                    frame.bytes[bit / 8] ^= 1 << (bit % 8);
+                    if !self.config.icrc {
+                        return self.spare.push(place);
+                    }
                 }
-                at
+                Fate::Mark => frame.route.traffic_class |= Route::ECN_CE,
             }
-            Fate::Mark => {
-                route.traffic_class |= Route::ECN_CE;
-                at
-            }
-        };
-        if route.dst.is_multicast() {
+        }
+        let dst = frame.route.dst;
+        if dst.is_multicast() {
             for to in 0..self.hosts.len() {
-                if self.hosts[to].groups.contains(&route.dst) {
-                    let bytes = self.copy_of(&bytes);
-                    self.schedule(at, InFlight { to, route, bytes });
+                if self.hosts[to].groups.contains(&dst) {
+                    let copy = self.copy_of(place);
+                    self.frames[copy].to = to;
+                    self.schedule(at, copy);
                 }
             }
-            return self.spare.push(bytes);
+            return self.spare.push(place);
         }
-        let Some(to) = self.hosts.iter().position(|h| h.device.gids().contains(&route.dst)) else {
-            return self.spare.push(bytes);
+        let Some(to) = self.hosts.iter().position(|h| h.device.gids().contains(&dst)) else {
+            return self.spare.push(place);
         };
+        frame.to = to;
         if let Some(at) = again {
-            let bytes = self.copy_of(&bytes);
-            self.schedule(at, InFlight { to, route, bytes });
+            let copy = self.copy_of(place);
+            self.schedule(at, copy);
         }
-        self.schedule(at, InFlight { to, route, bytes });
+        self.schedule(at, place);
     }
 
-    fn schedule(&mut self, at: Instant, frame: InFlight) {
+    fn schedule(&mut self, at: Instant, place: Place) {
         self.sent += 1;
         if self.in_order.back().is_none_or(|(last, ..)| *last <= at) {
-            return self.in_order.push_back((at, self.sent, frame));
+            self.in_order.push_back((at, self.sent, place));
+        } else {
+            self.late.push(Reverse((at, self.sent, place)));
         }
-        let place = self.late_frames.iter().position(Option::is_none).unwrap_or_else(|| {
-            self.late_frames.push(None);
-            self.late_frames.len() - 1
-        });
-        self.late_frames[place] = Some(frame);
-        self.late.push(Reverse((at, self.sent, place)));
     }
 
     fn next_arrival(&self) -> Option<Instant> {
@@ -274,39 +290,42 @@ impl Fabric {
         earliest(in_order, late)
     }
 
-    fn take_arrival(&mut self, now: Instant) -> Option<InFlight> {
-        let in_order = self.in_order.front().map(|(at, n, _)| (*at, *n));
-        let late = self.late.peek().map(|Reverse((at, n, _))| (*at, *n));
+    fn take_arrival(&mut self, now: Instant) -> Option<Place> {
+        let in_order = self.in_order.front().copied();
+        let late = self.late.peek().map(|Reverse(late)| *late);
         let first = match (in_order, late) {
             (Some(a), Some(b)) => a.min(b),
             (a, b) => a.or(b)?,
         };
-        if first.0 > now {
+        let (at, _, place) = first;
+        if at > now {
             return None;
         }
         if in_order == Some(first) {
-            return self.in_order.pop_front().map(|(.., frame)| frame);
+            self.in_order.pop_front();
+        } else {
+            self.late.pop();
         }
-        let Reverse((.., place)) = self.late.pop()?;
-        self.late_frames[place].take()
+        Some(place)
     }
 
     /// Hands over every frame that is due now. Returns how many.
     fn deliver(&mut self) -> usize {
         let mut delivered = 0;
-        while let Some(InFlight { to, mut route, bytes }) = self.take_arrival(self.now) {
+        while let Some(place) = self.take_arrival(self.now) {
             delivered += 1;
-            let host = &mut self.hosts[to];
-            let len = if self.config.icrc { bytes.len() - ICRC_LEN } else { bytes.len() };
-            let (packet, icrc) = bytes.split_at(len);
-            if !self.config.icrc || *icrc == self.icrc.icrc(&route, 0, packet) {
+            let frame = &mut self.frames[place];
+            let host = &mut self.hosts[frame.to];
+            let (packet, icrc) = frame.parts(self.config.icrc);
+            if !self.config.icrc || *icrc == self.icrc.icrc(&frame.route, 0, packet) {
                 // A hop takes one from the hop limit; the ICRC does not cover it.
-                route.hop_limit = route.hop_limit.saturating_sub(1);
+                let hop_limit = frame.route.hop_limit.saturating_sub(1);
+                let route = Route { hop_limit, ..frame.route };
                 host.device.on_frame(self.now, &host.memory, &route, packet);
             } else {
                 host.bad_icrc += 1;
             }
-            self.spare.push(bytes);
+            self.spare.push(place);
         }
         delivered
     }

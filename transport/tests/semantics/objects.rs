@@ -9,7 +9,7 @@ use softrnic_model::verbs::{
     QpType, SrqAttributes, VerbError, WindowType,
 };
 use softrnic_model::wire::Place::Only;
-use softrnic_model::{Device, DeviceConfig, MemoryId};
+use softrnic_model::{Device, DeviceConfig, FrameOut, MemoryId};
 
 use crate::bench::{A, B, BASE, Forge, Setup, send, wr};
 
@@ -243,13 +243,14 @@ fn what_was_just_posted_may_leave_before_answers() {
     bench.inject(B, &Forge::read(0, 0, key, 8));
     bench.post(A, wr(1, b.write(0)).at(0..8));
     let qp = bench.end(A).qp;
-    let frame = bench.device(A).next_request(qp).unwrap();
+    let mut frame = FrameOut::default();
+    assert!(bench.device(A).next_request(qp, &mut frame));
     let mut bytes = vec![0; frame.len()];
     let now = bench.fabric.now();
     let host = bench.fabric.host_mut(0);
     assert!(host.device.fill(now, &host.memory, &frame, &mut bytes));
     assert_eq!(bytes[0], 0x0a, "the WRITE");
-    assert!(host.device.next_request(qp).is_none());
+    assert!(!host.device.next_request(qp, &mut frame));
     assert_eq!(bench.fill_one(A)[0], 0x10, "the answer");
     let route = bench.route(A);
     bench.deliver(B, &route, &bytes);

@@ -1,5 +1,6 @@
 //! States of queue pairs, with traffic under way.
 
+use softrnic_model::FrameOut;
 use softrnic_model::counters::Counter;
 use softrnic_model::verbs::QpState::{self, Err, Init, Reset, Rtr, Rts, Sqd};
 use softrnic_model::verbs::WcStatus::{RetryExceeded, Success, WorkRequestFlushed};
@@ -193,7 +194,8 @@ fn a_frame_whose_queue_pair_has_moved_on_is_not_sent() {
         let mut bench = Setup::rc().pair();
         let b = bench.remote(B);
         bench.post(A, wr(1, b.write(0)).at(0..8));
-        let frame = bench.device(A).next_frame().unwrap();
+        let mut frame = FrameOut::default();
+        assert!(bench.device(A).next_frame(&mut frame));
         bench.enter(A, change);
         let mut bytes = vec![0; frame.len()];
         let host = bench.fabric.host_mut(0);

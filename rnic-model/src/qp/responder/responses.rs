@@ -8,9 +8,7 @@ use crate::memory::Memory;
 use crate::qp::headers::{Kind, bth, place};
 use crate::qp::pair::Qp;
 use crate::verbs::{Access, Key, Psn, QpState};
-use crate::wire::{
-    Aeth, AtomicAckEth, Bth, HeaderBuf, Opcode, Operation, Place, Service, Syndrome,
-};
+use crate::wire::{Aeth, AtomicAckEth, Bth, Opcode, Operation, Place, Service, Syndrome};
 
 use super::execute::remote_grant;
 use super::{Fault, fail};
@@ -170,76 +168,57 @@ pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
     }
 }
 
-/// The next answer, if one is owed.
-pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
+/// Makes the next answer, if one is owed.
+pub(crate) fn next_frame(qp: &Qp, frame: &mut FrameOut) -> bool {
     if qp.responder.cnp_due {
-        return Some(congestion_notification(qp));
+        congestion_notification(qp, frame);
+        return true;
     }
-    let response = qp.responder.responses.front()?;
-    Some(match *response {
+    let Some(response) = qp.responder.responses.front() else { return false };
+    match *response {
         Response::Acknowledge { psn, msn, syndrome } => {
-            let header =
-                header(qp, Operation::Acknowledge, Place::Only, psn, 0, Some((syndrome, msn)));
-            frame(qp, header, psn, Payload::None, 0)
+            begin(qp, frame, Operation::Acknowledge, Place::Only, psn, 0);
+            frame.header.push(&Aeth::new(syndrome, msn));
         }
         Response::Atomic { psn, original, msn, .. } => {
-            let mut header = header(
-                qp,
-                Operation::AtomicAcknowledge,
-                Place::Only,
-                psn,
-                0,
-                Some((Syndrome::ACK, msn)),
-            );
-            header.push(&AtomicAckEth::new(original));
-            frame(qp, header, psn, Payload::None, 0)
+            begin(qp, frame, Operation::AtomicAcknowledge, Place::Only, psn, 0);
+            frame.header.push(&Aeth::new(Syndrome::ACK, msn));
+            frame.header.push(&AtomicAckEth::new(original));
         }
         Response::Read(ReadRest { psn, key, addr, left, msn, begun, .. }) => {
             let len = left.min(qp.attr.path_mtu.bytes());
             let place = place(!begun, len == left);
-            let aeth = (place != Place::Middle).then_some((Syndrome::ACK, msn));
-            let header = header(qp, Operation::ReadResponse, place, psn, len, aeth);
-            let payload = if len == 0 { Payload::None } else { Payload::Region { key, addr } };
-            frame(qp, header, psn, payload, len)
+            begin(qp, frame, Operation::ReadResponse, place, psn, len);
+            if place != Place::Middle {
+                frame.header.push(&Aeth::new(Syndrome::ACK, msn));
+            }
+            if len != 0 {
+                frame.payload = Payload::Region { key, addr };
+                frame.payload_len = len;
+            }
         }
-    })
+    }
+    true
 }
 
-fn header(
+fn begin(
     qp: &Qp,
+    frame: &mut FrameOut,
     operation: Operation,
     place: Place,
     psn: Psn,
     payload_len: u32,
-    aeth: Option<(Syndrome, u32)>,
-) -> HeaderBuf {
+) {
     let kind = Kind::new(Service::Rc, operation, place);
-    let mut header = HeaderBuf::new();
-    header.push(&bth(qp, kind, qp.attr.dest_qp, psn, payload_len));
-    if let Some((syndrome, msn)) = aeth {
-        header.push(&Aeth::new(syndrome, msn));
-    }
-    header
+    let bth = bth(qp, kind, qp.attr.dest_qp, psn, payload_len);
+    frame.begin(qp, Origin::Response, psn, &bth);
 }
 
-fn frame(qp: &Qp, header: HeaderBuf, psn: Psn, payload: Payload, payload_len: u32) -> FrameOut {
-    FrameOut {
-        route: qp.route,
-        header,
-        payload,
-        payload_len,
-        owner: qp.index,
-        psn,
-        origin: Origin::Response,
-    }
-}
-
-fn congestion_notification(qp: &Qp) -> FrameOut {
-    let mut header = HeaderBuf::new();
-    let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0)).with_pkey(qp.pkey);
-    header.push(&bth.with_becn(true));
-    header.push(&[0_u8; 16]);
-    FrameOut { origin: Origin::Cnp, ..frame(qp, header, Psn::new(0), Payload::None, 0) }
+fn congestion_notification(qp: &Qp, frame: &mut FrameOut) {
+    let psn = Psn::new(0);
+    let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, psn).with_pkey(qp.pkey).with_becn(true);
+    frame.begin(qp, Origin::Cnp, psn, &bth);
+    frame.header.push(&[0_u8; 16]);
 }
 
 /// Copies what a READ response carries. The right to it is judged again as it leaves.

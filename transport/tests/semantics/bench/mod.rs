@@ -27,7 +27,7 @@ use softrnic_model::verbs::{
     WcStatus, WindowType,
 };
 use softrnic_model::wire::Route;
-use softrnic_model::{Device, Instant, Memory, MemoryId};
+use softrnic_model::{Device, FrameOut, Instant, Memory, MemoryId};
 use softrnic_transport::sim::{Fabric, Host, HostId};
 
 pub(crate) use forge::Forge;
@@ -245,7 +245,8 @@ impl Bench {
     pub(crate) fn fill_one(&mut self, end: EndId) -> Vec<u8> {
         let now = self.fabric.now();
         let Host { device, memory, .. } = self.fabric.host_mut(self.ends[end.0].host);
-        let frame = device.next_frame().unwrap();
+        let mut frame = FrameOut::default();
+        assert!(device.next_frame(&mut frame));
         let mut bytes = vec![0; frame.len()];
         assert!(device.fill(now, memory, &frame, &mut bytes));
         bytes

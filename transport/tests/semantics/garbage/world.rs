@@ -9,7 +9,7 @@ use softrnic_model::verbs::{
     Access, Key, Mtu, Psn, QpNum, QpState, QpType, SendFlags, SrqAttributes, WindowType,
 };
 use softrnic_model::wire::Route;
-use softrnic_model::{Device, MemoryId};
+use softrnic_model::{Device, FrameOut, MemoryId};
 use softrnic_transport::sim::{Fabric, FabricConfig, Fate, Host};
 
 use crate::bench::{A, B, BASE, Bench, EndId, Rng, Setup, send, wr};
@@ -251,7 +251,8 @@ impl World {
         let end = self.bench.end(self.ends[0]);
         let Host { device, memory, .. } = self.bench.fabric.host_mut(end.host);
         let mut bytes = [0; 8192];
-        while let Some(frame) = device.next_frame() {
+        let mut frame = FrameOut::default();
+        while device.next_frame(&mut frame) {
             device.fill(now, memory, &frame, &mut bytes[..frame.len()]);
         }
         while device.next_event().is_some() {}

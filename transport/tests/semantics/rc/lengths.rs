@@ -6,7 +6,7 @@ use softrnic_model::verbs::QpState::Rts;
 use softrnic_model::verbs::WcStatus::Success;
 use softrnic_model::verbs::{Access, Key, Mtu};
 use softrnic_model::wire::Place;
-use softrnic_model::{Memory, MemoryFault, MemoryId};
+use softrnic_model::{FrameOut, Memory, MemoryFault, MemoryId};
 
 use crate::bench::{A, B, BASE, Bench, EndId, Forge, Remote, Setup, send, send_imm, wr};
 
@@ -135,11 +135,12 @@ impl Memory for Void {
 fn talk(bench: &mut Bench) -> [u64; 2] {
     let routes = [A, B].map(|end| bench.route(end));
     let (mut bytes, mut packets) = ([0; 512], [0, 0]);
+    let mut frame = FrameOut::default();
     let now = bench.fabric.now();
     loop {
         let before = packets;
         for from in [0, 1] {
-            while let Some(frame) = bench.fabric.host_mut(from).device.next_frame() {
+            while bench.fabric.host_mut(from).device.next_frame(&mut frame) {
                 let out = &mut bytes[..frame.len()];
                 if bench.fabric.host_mut(from).device.fill(now, &Void, &frame, out) {
                     let to = &mut bench.fabric.host_mut(1 - from).device;
