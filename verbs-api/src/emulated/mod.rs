@@ -13,6 +13,8 @@ mod engine;
 mod events;
 mod notices;
 mod open;
+#[cfg(unix)]
+mod private;
 mod provider;
 #[cfg(unix)]
 mod published;
@@ -28,6 +30,8 @@ use softrnic_transport::udp;
 pub use config::{EmulatedConfig, OpenError};
 pub use description::Description;
 pub use open::EmulatedContext;
+#[cfg(unix)]
+pub use private::private_directory;
 pub use provider::EmulatedProvider;
 #[cfg(unix)]
 pub use published::Published;

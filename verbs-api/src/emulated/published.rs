@@ -17,10 +17,9 @@
 //! end
 //! ```
 
-use std::fs::{DirBuilder, read_dir, remove_file, symlink_metadata};
+use std::fs::{read_dir, remove_file};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,6 +31,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::EmulatedConfig;
 use super::engine::Shared;
+use super::private::{directories, judge, private_directory};
 use crate::provider::Counter;
 
 const HEADING: &str = "softrnic-counters 1";
@@ -130,26 +130,6 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Where devices of this user may be published, the place for new ones first.
-fn directories() -> Vec<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());
-    let uid = rustix::process::getuid().as_raw();
-    let shared = std::env::temp_dir().join(format!("softrnic-{uid}"));
-    runtime.map(|path| path.join("softrnic")).into_iter().chain([shared]).collect()
-}
-
-/// Whether a directory is one that only this user can enter.
-fn judge(directory: &Path) -> io::Result<()> {
-    let found = symlink_metadata(directory)?;
-    let own = found.is_dir() && found.uid() == rustix::process::getuid().as_raw();
-    if own && found.mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    let why = format!("{} is not a directory of this user alone", directory.display());
-    Err(io::Error::new(ErrorKind::PermissionDenied, why))
-}
-
 /// What the sockets of a directory answer.
 fn answers(directory: &Path) -> io::Result<Vec<Published>> {
     let paths = read_dir(directory)?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -210,11 +190,7 @@ impl Publication {
     /// Publishes a device.
     pub(super) fn start(config: &EmulatedConfig, shared: &Arc<Shared>) -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let directory = directories().into_iter().next().ok_or(ErrorKind::NotFound)?;
-        match DirBuilder::new().mode(0o700).create(&directory) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            Ok(()) | Err(_) => judge(&directory)?,
-        }
+        let directory = private_directory()?;
         sweep(&directory);
         let (pid, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = directory.join(format!("{pid}-{number}{SUFFIX}"));
@@ -285,6 +261,9 @@ fn serve(listener: &UnixListener, bell: &UnixStream, shared: &Weak<Shared>, mut 
 
 #[cfg(test)]
 mod tests {
+    use std::fs::DirBuilder;
+    use std::os::unix::fs::DirBuilderExt;
+
     use std::net::Ipv4Addr;
 
     use super::*;
@@ -386,17 +365,5 @@ mod tests {
         assert!(!left.exists());
         assert!(about_to_listen.exists() && in_a_container.exists() && other.exists());
         std::fs::remove_dir_all(&directory).unwrap();
-    }
-
-    #[test]
-    fn a_directory_that_others_can_enter_is_not_trusted() {
-        use std::os::unix::fs::PermissionsExt;
-        let directory = std::env::temp_dir().join(format!("softrnic-open-{}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&directory).unwrap();
-        judge(&directory).unwrap();
-        let open = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&directory, open).unwrap();
-        assert_eq!(judge(&directory).unwrap_err().kind(), ErrorKind::PermissionDenied);
-        std::fs::remove_dir(&directory).unwrap();
     }
 }
