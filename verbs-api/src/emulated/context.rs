@@ -231,6 +231,12 @@ impl Context for EmulatedContext {
         self.channel_events(channel)?.take(timeout).map_err(|Closed| NO_CHANNEL)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn read_cq_event(&self, channel: ChannelId) -> std::io::Result<CqId> {
+        let events = self.channel_events(channel);
+        events.map_err(|error| std::io::Error::from_raw_os_error(error.errno()))?.read()
+    }
+
     #[cfg(unix)]
     fn comp_channel_fd(&self, channel: ChannelId) -> Verb<OwnedFd> {
         let events = self.channel_events(channel)?;
@@ -429,6 +435,11 @@ impl Context for EmulatedContext {
 
     fn get_async_event(&self, timeout: Timeout) -> Verb<Option<AsyncEvent>> {
         self.asynchronous.take(timeout).map_err(|Closed| VerbError::Invalid("the device is closed"))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn read_async_event(&self) -> std::io::Result<AsyncEvent> {
+        self.asynchronous.read()
     }
 
     #[cfg(unix)]

@@ -28,7 +28,7 @@ use softrnic_transport::udp;
 pub use config::{EmulatedConfig, OpenError};
 pub use description::Description;
 pub use open::EmulatedContext;
-pub use provider::EmulatedProvider;
+pub use provider::{DeviceChoice, EmulatedProvider};
 #[cfg(unix)]
 pub use published::Published;
 
