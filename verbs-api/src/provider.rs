@@ -451,6 +451,10 @@ pub trait Context: fmt::Debug + Send + Sync {
     #[cfg(unix)]
     fn async_fd(&self) -> Verb<OwnedFd>;
 
+    /// Sends now what peers are owed, acknowledgements above all. A device does so by itself after a
+    /// moment; a process that ends may not have that long.
+    fn flush(&self) {}
+
     /// What the device and its link have counted, in a fixed order.
     ///
     /// # Errors

@@ -3,12 +3,12 @@
 
 use core::ffi::c_int;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 
 use crate::device_list::Device;
-use crate::errno::{Errno, Result, pointer, status};
+use crate::errno::{Errno, Result, guarded, pointer, status};
 use crate::layout::{Zeroed, ibv_context, ibv_context_ops, verbs_context};
 use crate::object::{Ptr, live};
 use crate::objects::Context;
@@ -91,12 +91,35 @@ pub(crate) extern "C" fn open_device(device: Option<Ptr<Device>>) -> Option<Ptr<
         let device = device.ok_or(Errno::INVALID)?;
         let command = memfd_create("softrnic", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
         let inode = Inode::of(&command)?;
+        at_exit();
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(_, _, shared)| shared.strong_count() != 0);
         open.push((inode, device, Arc::downgrade(&shared)));
         drop(open);
         context(device, shared, command)
     })
+}
+
+/// Many programs end without closing anything. A real device would have acknowledged what they have
+/// been told of, so this one does.
+extern "C" fn flush_all() {
+    let _ = guarded(|| {
+        let open = OPEN.try_lock().map_err(|_| Errno::BUSY)?;
+        for shared in open.iter().filter_map(|(_, _, shared)| shared.upgrade()) {
+            shared.device()?.flush();
+        }
+        Ok(())
+    });
+}
+
+#[expect(unsafe_code, reason = "registers a handler with the C library")]
+fn at_exit() {
+    static ONCE: Once = Once::new();
+    // SAFETY: the handler is safe at any time, and the library is never unloaded. Without room for it
+    // peers are told by their own timeouts.
+    ONCE.call_once(|| {
+        unsafe { libc::atexit(flush_all) };
+    });
 }
 
 pub(crate) extern "C" fn import_device(descriptor: c_int) -> Option<Ptr<Context>> {

@@ -374,7 +374,10 @@ impl Context for EmulatedContext {
     }
 
     fn destroy_qp(&self, qp: QpNum) -> Verb<()> {
+        let now = self.shared.now();
         self.with(|core| {
+            // The peer is owed an acknowledgement of what the program has been told of.
+            core.send(now);
             core.device.destroy_qp(qp)?;
             core.forget_events(Subject::Qp(qp));
             Ok(())
@@ -445,6 +448,15 @@ impl Context for EmulatedContext {
     #[cfg(unix)]
     fn async_fd(&self) -> Verb<OwnedFd> {
         self.asynchronous.descriptor().map_err(|_| VerbError::Full("no more descriptors"))
+    }
+
+    fn flush(&self) {
+        let now = self.shared.now();
+        // A child of fork owes nobody anything.
+        let _ = self.with(|core| {
+            core.send(now);
+            Ok(())
+        });
     }
 
     fn counters(&self) -> Verb<Vec<Counter>> {
