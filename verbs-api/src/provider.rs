@@ -279,8 +279,20 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// `EINVAL`.
     fn get_cq_event(&self, channel: ChannelId, timeout: Timeout) -> Verb<Option<CqId>>;
 
+    /// The same as `read(2)` of [`Context::comp_channel_fd`] would: waits unless `O_NONBLOCK` is set on
+    /// that descriptor, and signals interrupt it as they interrupt a read.
+    ///
+    /// # Errors
+    /// `EAGAIN`, `EINTR`; `EINVAL`; `EOPNOTSUPP`: a device without descriptors.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn read_cq_event(&self, channel: ChannelId) -> std::io::Result<CqId> {
+        let _ = channel;
+        Err(std::io::Error::from_raw_os_error(VerbError::NotSupported("").errno()))
+    }
+
     /// A descriptor that polls as readable while the channel holds an event. It is a duplicate and
-    /// may outlive the channel; nothing may be read from it.
+    /// may outlive the channel; nothing may be read from it. `O_NONBLOCK` on it matters to
+    /// [`Context::read_cq_event`] only.
     ///
     /// # Errors
     /// `ENOMEM`: no more descriptors; `EOPNOTSUPP`: a simulated device has none.
@@ -422,6 +434,15 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// None on a device that works.
     fn get_async_event(&self, timeout: Timeout) -> Verb<Option<AsyncEvent>>;
 
+    /// The same as `read(2)` of [`Context::async_fd`] would; otherwise as [`Context::read_cq_event`].
+    ///
+    /// # Errors
+    /// `EAGAIN`, `EINTR`; `EOPNOTSUPP`: a device without descriptors.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn read_async_event(&self) -> std::io::Result<AsyncEvent> {
+        Err(std::io::Error::from_raw_os_error(VerbError::NotSupported("").errno()))
+    }
+
     /// A descriptor that polls as readable while an asynchronous event waits; otherwise as
     /// [`Context::comp_channel_fd`].
     ///
@@ -429,6 +450,10 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// As [`Context::comp_channel_fd`].
     #[cfg(unix)]
     fn async_fd(&self) -> Verb<OwnedFd>;
+
+    /// Sends now what peers are owed, acknowledgements above all. A device does so by itself after a
+    /// moment; a process that ends may not have that long.
+    fn flush(&self) {}
 
     /// What the device and its link have counted, in a fixed order.
     ///

@@ -78,6 +78,7 @@ impl fmt::Debug for QpNum {
 
 /// A local or remote key: an index in the high 24 bits and a variant in the low 8.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
 pub struct Key(pub u32);
 
 impl Key {

@@ -2,8 +2,9 @@
 
 use super::{Access, AhId, Key, QpNum, WindowType};
 
-/// A piece of local memory (`ibv_sge`).
+/// A piece of local memory, laid out as `ibv_sge`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Sge {
     /// First byte, as the program addresses it (or from 0 in a zero-based region).
     pub addr: u64,

@@ -59,7 +59,7 @@ fn chosen(
     settings: EmulatedConfig,
     address: Option<&Address>,
 ) -> Result<Vec<EmulatedConfig>, Failure> {
-    let provider = EmulatedProvider { settings };
+    let provider = EmulatedProvider::new(settings);
     let all = provider.configs().map_err(|error| Failure::plain(error.to_string()))?;
     match address {
         None => Ok(all),

@@ -91,7 +91,6 @@ impl EmulatedConfig {
     /// # Errors
     /// A profile that does not exist.
     pub fn with_environment(mut self) -> Result<Self, OpenError> {
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         if self.capture.is_none() {
             self.capture = variable("SOFTRNIC_CAPTURE").map(PathBuf::from);
         }
@@ -149,8 +148,9 @@ impl EmulatedConfig {
         config
     }
 
-    /// An EUI-64 of the local kind, made from the first address.
-    pub(super) fn node_guid(&self) -> [u8; 8] {
+    /// The node GUID of its device: an EUI-64 of the local kind, made from the first address.
+    #[must_use]
+    pub fn node_guid(&self) -> [u8; 8] {
         let tail = match self.addresses.first() {
             Some(IpAddr::V4(v4)) => v4.octets(),
             Some(IpAddr::V6(v6)) => {
@@ -161,6 +161,11 @@ impl EmulatedConfig {
         };
         [0x02, tail[0], 0x52, 0xff, 0xfe, tail[1], tail[2], tail[3]]
     }
+}
+
+/// What a variable of the environment says, if it says anything.
+pub(super) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// How the device of an interface is called.

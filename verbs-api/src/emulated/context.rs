@@ -231,6 +231,12 @@ impl Context for EmulatedContext {
         self.channel_events(channel)?.take(timeout).map_err(|Closed| NO_CHANNEL)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn read_cq_event(&self, channel: ChannelId) -> std::io::Result<CqId> {
+        let events = self.channel_events(channel);
+        events.map_err(|error| std::io::Error::from_raw_os_error(error.errno()))?.read()
+    }
+
     #[cfg(unix)]
     fn comp_channel_fd(&self, channel: ChannelId) -> Verb<OwnedFd> {
         let events = self.channel_events(channel)?;
@@ -368,7 +374,10 @@ impl Context for EmulatedContext {
     }
 
     fn destroy_qp(&self, qp: QpNum) -> Verb<()> {
+        let now = self.shared.now();
         self.with(|core| {
+            // The peer is owed an acknowledgement of what the program has been told of.
+            core.send(now);
             core.device.destroy_qp(qp)?;
             core.forget_events(Subject::Qp(qp));
             Ok(())
@@ -431,9 +440,23 @@ impl Context for EmulatedContext {
         self.asynchronous.take(timeout).map_err(|Closed| VerbError::Invalid("the device is closed"))
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn read_async_event(&self) -> std::io::Result<AsyncEvent> {
+        self.asynchronous.read()
+    }
+
     #[cfg(unix)]
     fn async_fd(&self) -> Verb<OwnedFd> {
         self.asynchronous.descriptor().map_err(|_| VerbError::Full("no more descriptors"))
+    }
+
+    fn flush(&self) {
+        let now = self.shared.now();
+        // A child of fork owes nobody anything.
+        let _ = self.with(|core| {
+            core.send(now);
+            Ok(())
+        });
     }
 
     fn counters(&self) -> Verb<Vec<Counter>> {

@@ -86,6 +86,27 @@ impl<T> EventQueue<T> {
         }
     }
 
+    /// Takes the oldest event as `read(2)` of the descriptor would: what the program has set on it
+    /// decides whether to wait, and signals interrupt as they do there.
+    ///
+    /// Who reads takes a count from the descriptor before the event that it stands for. Should the
+    /// event be gone by then, whoever took it has found no count to take.
+    ///
+    /// # Errors
+    /// `EAGAIN`, `EINTR`; `EBADF`: the queue has been destroyed.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(super) fn read(&self) -> io::Result<T> {
+        loop {
+            self.signal.wait()?;
+            let mut state = self.lock();
+            match state.events.pop_front() {
+                Some(event) => return Ok(event),
+                None if state.closed => return Err(rustix::io::Errno::BADF.into()),
+                None => {}
+            }
+        }
+    }
+
     /// Forgets events, those about an object that is gone.
     pub(super) fn retain(&self, keep: impl Fn(&T) -> bool) {
         let mut state = self.lock();
@@ -115,18 +136,22 @@ impl<T> EventQueue<T> {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod signal {
     use std::io;
+    use std::io::IoSliceMut;
     use std::os::fd::OwnedFd;
 
     use rustix::event::{EventfdFlags, eventfd};
-    use rustix::io::{read, write};
+    use rustix::io::{ReadWriteFlags, preadv2, read, write};
 
-    /// An event descriptor that counts: each read takes one.
+    /// An event descriptor that counts: each read takes one. Whether its readers wait is a flag that
+    /// all duplicates share, so it is the program's to set.
     pub(super) struct Signal(OwnedFd);
+
+    /// `preadv2(2)`: there is no position.
+    const NO_OFFSET: u64 = u64::MAX;
 
     impl Signal {
         pub(super) fn new() -> io::Result<Self> {
-            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE;
-            Ok(Self(eventfd(0, flags)?))
+            Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE)?))
         }
 
         pub(super) fn raise(&self) {
@@ -134,8 +159,21 @@ mod signal {
             let _ = write(&self.0, &1_u64.to_ne_bytes());
         }
 
+        /// Takes one if there is one. A reader may have been quicker.
         pub(super) fn lower(&self) {
-            let _ = read(&self.0, &mut [0; 8]);
+            let mut count = [0; 8];
+            let _ = preadv2(
+                &self.0,
+                &mut [IoSliceMut::new(&mut count)],
+                NO_OFFSET,
+                ReadWriteFlags::NOWAIT,
+            );
+        }
+
+        /// Takes one, and waits for it unless the program does not want to.
+        pub(super) fn wait(&self) -> io::Result<()> {
+            read(&self.0, &mut [0; 8])?;
+            Ok(())
         }
 
         pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
@@ -211,6 +249,29 @@ mod tests {
         assert!(readable(&queue));
         assert_eq!(queue.take(None), Ok(Some(3)));
         assert!(!readable(&queue));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn reading_obeys_the_flags_that_the_program_has_set_on_the_descriptor() {
+        use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+        let queue = Arc::new(EventQueue::new().unwrap());
+        let descriptor = queue.descriptor().unwrap();
+        assert!(!fcntl_getfl(&descriptor).unwrap().contains(OFlags::NONBLOCK));
+        let reader = {
+            let queue = Arc::clone(&queue);
+            std::thread::spawn(move || queue.read())
+        };
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!reader.is_finished());
+        queue.push(1);
+        assert_eq!(reader.join().unwrap().unwrap(), 1);
+        fcntl_setfl(&descriptor, OFlags::NONBLOCK).unwrap();
+        assert_eq!(queue.read().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        (2..=4).for_each(|n| queue.push(n));
+        queue.retain(|&n| n != 3);
+        assert_eq!((queue.read().unwrap(), queue.take(AT_ONCE)), (2, Ok(Some(4))));
+        assert_eq!(queue.read().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

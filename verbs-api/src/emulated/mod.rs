@@ -32,7 +32,7 @@ pub use description::Description;
 pub use open::EmulatedContext;
 #[cfg(unix)]
 pub use private::private_directory;
-pub use provider::EmulatedProvider;
+pub use provider::{DeviceChoice, EmulatedProvider};
 #[cfg(unix)]
 pub use published::Published;
 

@@ -66,7 +66,7 @@ fn what_is_not_of_this_host_is_refused_in_words() {
 fn a_provider_lists_and_opens_and_says_why_not() {
     let settings = config(93);
     let port = settings.port;
-    let provider: Arc<dyn Provider> = Arc::new(EmulatedProvider { settings });
+    let provider: Arc<dyn Provider> = Arc::new(EmulatedProvider::new(settings));
     let devices = Device::list(&provider).unwrap();
     let lo = devices.iter().find(|device| device.name() == "softrnic_lo").expect("lo is up");
     let context = lo.open().unwrap();

@@ -1,0 +1,54 @@
+//! What C finds by name, and by which version.
+//!
+//! A trampoline in assembly carries the versioned name of each function: names in assembly are unknown
+//! to the compiler, which would otherwise list them in its own version script without a version.
+//! `name@@VERSION` is what new programs are linked to, `name@VERSION` what older ones ask for.
+
+mod private;
+mod public;
+mod rdmacm;
+
+/// Exports a function by a name and a version: `path, "name", "@@VERSION"`.
+macro_rules! export_one {
+    ($function:path, $name:literal, $version:literal) => {
+        #[cfg(not(test))]
+        core::arch::global_asm!(
+            concat!(".globl \"__", $name, $version, "\""),
+            concat!(".type \"__", $name, $version, "\",@function"),
+            concat!("\"__", $name, $version, "\":"),
+            $crate::exports::jump!(),
+            concat!(".size \"__", $name, $version, "\", . - \"__", $name, $version, "\""),
+            concat!(".symver \"__", $name, $version, "\",\"", $name, $version, "\",remove"),
+            function = sym $function,
+        );
+        // A test exports nothing; the function is there all the same.
+        #[cfg(test)]
+        const _: () = $crate::exports::is_there($function);
+    };
+}
+pub(crate) use export_one;
+
+/// Exports functions: `path => "name@@VERSION", …;`.
+macro_rules! export {
+    ($($function:path => $($name:literal),+ $(,)?;)*) => { $($(
+        $crate::exports::export_one!($function, $name, "");
+    )+)* };
+}
+pub(crate) use export;
+
+#[cfg(test)]
+pub(crate) const fn is_there<F: Copy>(_: F) {}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! jump {
+    () => {
+        "jmp {function}"
+    };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! jump {
+    () => {
+        "b {function}"
+    };
+}
+pub(crate) use jump;
