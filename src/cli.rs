@@ -11,6 +11,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use softrnic_transport::tap::FaultRules;
 
+#[cfg(target_os = "linux")]
+use crate::commands::run;
 use crate::commands::{bench, demo, devinfo, pingpong, stat};
 use crate::error::Failure;
 use crate::units::{self, Address};
@@ -26,6 +28,7 @@ Examples:
   softrnic pingpong 10.0.0.2                 ... and be that peer
   softrnic bench write bw --local -a         bandwidth over all sizes, both ends on this host
   softrnic --json bench limits               what this machine allows at most
+  softrnic run -- ib_write_bw                a verbs program, unchanged
 
 Exit codes: 0 done, 1 failed, 2 the command line is wrong.
 `softrnic help COMMAND` says more about each command.";
@@ -51,6 +54,10 @@ pub(crate) enum Command {
     Pingpong(pingpong::PingpongArgs),
     Bench(bench::BenchArgs),
     Stat(stat::StatArgs),
+    #[cfg(target_os = "linux")]
+    Run(run::RunArgs),
+    #[cfg(target_os = "linux")]
+    Env(run::EnvArgs),
     /// The other process of a measurement; started by `bench limits` only.
     #[cfg(target_os = "linux")]
     #[command(name = bench::limits::PEER_COMMAND, hide = true)]
@@ -65,7 +72,7 @@ pub(crate) struct Shared {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// IP address of the device, or the interface to take it from
+    /// IP address of the device (several with commas between), or the interface to take them from
     ///
     /// Without it the device takes the address from which the peer is reached, and the loopback
     /// address where there is no peer.
@@ -117,6 +124,18 @@ pub(crate) enum Profile {
     Rxe,
     /// ConnectX-5
     Cx5,
+}
+
+impl Profile {
+    /// As `--profile` and `SOFTRNIC_PROFILE` spell it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Spec => "spec",
+            Self::Rxe => "rxe",
+            Self::Cx5 => "cx5",
+        }
+    }
 }
 
 impl Shared {

@@ -55,7 +55,7 @@ impl Settings {
     /// Opens the device at `address`.
     pub(crate) fn open(&self, address: &Address) -> Result<Context, Failure> {
         match address {
-            Address::Ip(ip) => self.open_at(vec![*ip]),
+            Address::Ips(ips) => self.open_at(ips.clone()),
             Address::Interface(name) => {
                 let interface = interfaces::by_name(name)
                     .map_err(|error| cannot_list(&error))?
@@ -95,7 +95,7 @@ impl Settings {
         match address {
             Some(address) => self.open(address),
             None if reached == peer && peer.is_loopback() && peer.is_ipv4() => self.open_anywhere(),
-            None => self.open(&Address::Ip(reached)),
+            None => self.open(&Address::Ips(vec![reached])),
         }
     }
 

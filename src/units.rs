@@ -87,19 +87,25 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
     Ok(text.into())
 }
 
-/// Which address a device takes: its IP address, or the interface whose first address it is.
+/// Which addresses a device takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// By address.
-    Ip(IpAddr),
-    /// By name of the interface.
+    /// These, at least one.
+    Ips(Vec<IpAddr>),
+    /// Those of the interface of this name.
     Interface(String),
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ip(ip) => ip.fmt(f),
+            Self::Ips(ips) => {
+                for (index, ip) in ips.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { "," };
+                    write!(f, "{comma}{ip}")?;
+                }
+                Ok(())
+            }
             Self::Interface(name) => f.write_str(name),
         }
     }
@@ -107,14 +113,16 @@ impl fmt::Display for Address {
 
 /// An [`Address`].
 pub(crate) fn address(text: &str) -> Result<Address, String> {
-    if let Ok(ip) = text.parse() {
-        return Ok(Address::Ip(ip));
+    if let Ok(ips) = text.split(',').map(|item| item.trim().parse()).collect() {
+        return Ok(Address::Ips(ips));
     }
     // A dot or colon, or digits alone, is a mistyped address more often than a name.
-    let mistyped = text.contains(':')
+    let mistyped = text.contains([':', ','])
         || !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     if mistyped {
-        return Err("it is neither an IP address nor the name of an interface".into());
+        return Err("it is neither an IP address (or several, with commas between) nor the name \
+                    of an interface"
+            .into());
     }
     let named = (1..=INTERFACE_NAME_MAX).contains(&text.len())
         && !text.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control());
@@ -196,11 +204,16 @@ mod tests {
 
     #[test]
     fn addresses() {
-        assert_eq!(address("::1"), Ok(Address::Ip("::1".parse().unwrap())));
+        let ips = |list: &[&str]| Address::Ips(list.iter().map(|ip| ip.parse().unwrap()).collect());
+        assert_eq!(address("::1"), Ok(ips(&["::1"])));
+        assert_eq!(address("10.0.0.1, ::1"), Ok(ips(&["10.0.0.1", "::1"])));
+        assert_eq!(ips(&["10.0.0.1", "::1"]).to_string(), "10.0.0.1,::1");
         for text in ["eth0", "lo", "br-0a1b", "wg.7"] {
             assert_eq!(address(text), Ok(Address::Interface(text.into())));
         }
-        for text in ["", "10.0.0", "10.0.0.256", "fe80:::1", "a/b", "a b", "sixteen-is-a-lot"] {
+        for text in
+            ["", "10.0.0", "10.0.0.256", "fe80:::1", "10.0.0.1,", "a/b", "a b", "sixteen-is-a-lot"]
+        {
             assert!(address(text).is_err(), "{text}");
         }
     }

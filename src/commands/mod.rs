@@ -4,6 +4,8 @@ pub(crate) mod bench;
 pub(crate) mod demo;
 pub(crate) mod devinfo;
 pub(crate) mod pingpong;
+#[cfg(target_os = "linux")]
+pub(crate) mod run;
 pub(crate) mod stat;
 
 use crate::cli::{Cli, Command};
@@ -20,6 +22,10 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Pingpong(args) => pingpong::run(&args, &shared),
         Command::Bench(args) => bench::run(&args, &shared),
         Command::Stat(args) => stat::run(&args, &shared),
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => run::run(&args, &shared),
+        #[cfg(target_os = "linux")]
+        Command::Env(args) => run::env(&args, &shared),
         #[cfg(target_os = "linux")]
         Command::LimitsPeer(args) => bench::limits::run_peer(&args),
     }

@@ -150,7 +150,7 @@ fn ask(args: &StatArgs, shared: &Shared) -> Result<Vec<Device>, Failure> {
         args.pid.is_none_or(|pid| pid == device.pid)
             && match &shared.address {
                 None => true,
-                Some(Address::Ip(ip)) => device.addresses.contains(ip),
+                Some(Address::Ips(ips)) => ips.iter().any(|ip| device.addresses.contains(ip)),
                 Some(Address::Interface(name)) => owned_by(name, device),
             }
     };

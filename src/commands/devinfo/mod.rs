@@ -3,6 +3,8 @@
 mod capabilities;
 mod tables;
 
+use std::net::IpAddr;
+
 use clap::Args;
 use softrnic_transport::interfaces;
 use softrnic_verbs::emulated::{EmulatedConfig, EmulatedProvider};
@@ -73,15 +75,20 @@ fn chosen(
                 )
             })
         }
-        Some(Address::Ip(ip)) => {
-            let owner = interfaces::by_address(*ip).ok().flatten().ok_or_else(|| {
-                Failure::usage(
-                    format!("--address: no interface of this host has the address {ip}"),
-                    "`softrnic devinfo` without it lists all devices",
-                )
-            })?;
-            let name = format!("softrnic_{}", owner.name);
-            Ok(vec![EmulatedConfig { name, addresses: vec![*ip], ..provider.settings }])
+        Some(Address::Ips(ips)) => {
+            let owner = |ip: &IpAddr| {
+                interfaces::by_address(*ip).ok().flatten().ok_or_else(|| {
+                    Failure::usage(
+                        format!("--address: no interface of this host has the address {ip}"),
+                        "`softrnic devinfo` without it lists all devices",
+                    )
+                })
+            };
+            let owners = ips.iter().map(owner).collect::<Result<Vec<_>, _>>()?;
+            // The device is named after the interface of its first address.
+            let name = owners.first().map(|owner| format!("softrnic_{}", owner.name));
+            let name = name.unwrap_or_default();
+            Ok(vec![EmulatedConfig { name, addresses: ips.clone(), ..provider.settings }])
         }
     }
 }
