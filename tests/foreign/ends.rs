@@ -1,0 +1,218 @@
+//! Two processes that talk: a server at one address, a client at another.
+
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+/// No program of the tests takes longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Whether `program` is installed. If not, says so.
+pub(crate) fn is_installed(program: &str, package: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
+    found || cannot_run(&format!("{program} is not installed (Debian: {package})"))
+}
+
+/// Says that a check is not run and why; a failure where all are required. Returns false.
+pub(crate) fn cannot_run(why: &str) -> bool {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    assert!(std::env::var_os("SOFTRNIC_FOREIGN").is_none_or(|v| v != "required"), "{why}");
+    // Past the test harness, which keeps what passing tests print.
+    _ = writeln!(std::io::stderr(), "not run: {test}: {why}");
+    false
+}
+
+/// A loopback address that no other end of this or another test run has.
+pub(crate) fn fresh_address() -> IpAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let [high, low] = std::process::id().to_be_bytes()[2..] else { unreachable!() };
+    let [_, number] = (NEXT.fetch_add(1, Ordering::Relaxed) + 2).to_be_bytes();
+    Ipv4Addr::new(127, 64 | (high & 0x3f), low, number).into()
+}
+
+/// A TCP port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// How an end is started, beside its program.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Setting<'a> {
+    /// Options of `softrnic run`.
+    pub(crate) options: &'a [&'a str],
+    /// Variables of the environment.
+    pub(crate) variables: &'a [(&'a str, &'a str)],
+}
+
+/// A program on the device at an address.
+pub(crate) fn on_device(address: IpAddr, setting: &Setting<'_>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_softrnic"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("SOFTRNIC_")) {
+            command.env_remove(name);
+        }
+    }
+    command.arg("run").arg("-d").arg(address.to_string()).args(setting.options).arg("--");
+    command.envs(setting.variables.iter().copied()).env("LC_ALL", "C");
+    command
+}
+
+/// A process whose output is kept; it is killed when this goes.
+pub(crate) struct Running {
+    child: Option<Child>,
+    what: String,
+}
+
+/// What a process said in the end.
+pub(crate) struct Ended {
+    pub(crate) good: bool,
+    pub(crate) text: String,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let what = format!("{command:?}");
+        // One file for both streams keeps the order of their lines, and never fills up.
+        let log = tempfile();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
+        Self { child: Some(child), what }
+    }
+
+    /// Waits until it listens on a TCP port.
+    pub(crate) fn await_port(&mut self, port: u16) {
+        let begun = Instant::now();
+        while !listens(port) {
+            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
+            assert!(ended.is_none(), "{} ended with {ended:?}", self.what);
+            assert!(begun.elapsed() < PATIENCE, "{} does not listen on {port}", self.what);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(mut self) -> Ended {
+        let mut child = self.child.take().unwrap();
+        let log = format!("/proc/{}/fd/1", child.id());
+        let log = std::fs::File::open(log);
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                let text = log.and_then(std::io::read_to_string).unwrap_or_default();
+                return Ended { good: status.success(), text };
+            }
+            if begun.elapsed() > PATIENCE {
+                _ = child.kill();
+                _ = child.wait();
+                let text = log.and_then(std::io::read_to_string).unwrap_or_default();
+                return Ended { good: false, text: format!("it does not end\n{text}") };
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            _ = child.kill();
+            _ = child.wait();
+        }
+    }
+}
+
+/// A file without a name, so that nothing is left behind.
+fn tempfile() -> std::fs::File {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .open(std::env::temp_dir())
+        .unwrap()
+}
+
+/// Whether a socket of this host listens on a TCP port (`proc_net_tcp`).
+fn listens(port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let wanted = format!(":{port:04X}");
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|file| {
+        let table = std::fs::read_to_string(Path::new(file)).unwrap_or_default();
+        table.lines().skip(1).any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let (local, _, state) = (fields.next(), fields.next(), fields.next());
+            local.is_some_and(|local| local.ends_with(&wanted)) && state == Some(LISTEN)
+        })
+    })
+}
+
+/// A server and a client, which differ in what the client is given besides: the server's address.
+pub(crate) struct Pair<'a> {
+    pub(crate) program: &'a str,
+    /// Arguments of both.
+    pub(crate) arguments: Vec<String>,
+    /// The option that sets the TCP port by which they find each other.
+    pub(crate) port_option: &'a str,
+    pub(crate) setting: Setting<'a>,
+}
+
+impl<'a> Pair<'a> {
+    /// Arguments that are separated by blanks.
+    pub(crate) fn new(program: &'a str, arguments: &str) -> Self {
+        let arguments = arguments.split_whitespace().map(str::to_owned).collect();
+        Self { program, arguments, port_option: "-p", setting: Setting::default() }
+    }
+
+    /// Runs both; what the client says, or why it went wrong.
+    pub(crate) fn run(&self) -> Result<String, String> {
+        let (here, there, port) = (fresh_address(), fresh_address(), free_port());
+        let command = |address| {
+            let mut command = on_device(address, &self.setting);
+            command.arg(self.program).args(&self.arguments);
+            command.arg(self.port_option).arg(port.to_string());
+            command
+        };
+        let mut server = Running::start(command(there));
+        server.await_port(port);
+        let mut client = command(here);
+        client.arg(there.to_string());
+        let client = Running::start(client).finish();
+        let server = if client.good { server.finish() } else { server.kill() };
+        if client.good && server.good {
+            return Ok(client.text);
+        }
+        let line = format!("{} {}", self.program, self.arguments.join(" "));
+        Err(format!("{line}\n--- client\n{}\n--- server\n{}", client.text, server.text))
+    }
+}
+
+impl Running {
+    /// Gives it a moment to end by itself, then ends it.
+    fn kill(mut self) -> Ended {
+        std::thread::sleep(Duration::from_millis(200));
+        let child = self.child.as_mut().unwrap();
+        let log = std::fs::File::open(format!("/proc/{}/fd/1", child.id()));
+        _ = child.kill();
+        let text = log.and_then(std::io::read_to_string).unwrap_or_default();
+        Ended { good: false, text }
+    }
+}
+
+/// Runs all, and fails with all that went wrong.
+pub(crate) fn all_run<'a>(pairs: impl IntoIterator<Item = Pair<'a>>) {
+    let (mut count, mut failed) = (0, Vec::new());
+    for pair in pairs {
+        count += 1;
+        failed.extend(pair.run().err());
+    }
+    let text = failed.join("\n==========\n");
+    assert!(failed.is_empty(), "{} of {count} went wrong:\n{text}", failed.len());
+}

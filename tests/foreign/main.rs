@@ -1,0 +1,13 @@
+//! Programs that other people wrote, unchanged, on the emulated device: `softrnic run -- PROGRAM`.
+//!
+//! A program that is not installed is not run, which is said on standard error; with
+//! `SOFTRNIC_FOREIGN=required`, as in CI, that is a failure.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
+
+mod ends;
+mod ibverbs_utils;
+mod ipv6;
+mod perftest;
+mod qperf;
+mod ucx;
