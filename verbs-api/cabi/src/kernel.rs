@@ -16,9 +16,13 @@ layout! { KERNEL:
         sq_psn: u32 = 28,
         dest_qp_num: u32 = 32,
         qp_access_flags: u32 = 36,
-        ah_attr: KernelPath = 40,
-        alt_ah_attr: KernelPath = 72,
-        cap: ibv_qp_cap = 104,
+        ah_attr: ib_uverbs_ah_attr = 40,
+        alt_ah_attr: ib_uverbs_ah_attr = 72,
+        max_send_wr: u32 = 104,
+        max_recv_wr: u32 = 108,
+        max_send_sge: u32 = 112,
+        max_recv_sge: u32 = 116,
+        max_inline_data: u32 = 120,
         pkey_index: u16 = 124,
         alt_pkey_index: u16 = 126,
         en_sqd_async_notify: u8 = 128,
@@ -34,12 +38,12 @@ layout! { KERNEL:
         alt_timeout: u8 = 138,
         reserved: [u8; 5] = 139,
     }
-    struct KernelPath: 32 {
-        dgid: [u8; 16] = 0,
-        flow_label: u32 = 16,
-        sgid_index: u8 = 20,
-        hop_limit: u8 = 21,
-        traffic_class: u8 = 22,
+    struct ib_uverbs_ah_attr: 32 {
+        dgid: [u8; 16] = 0 / "grh.dgid",
+        flow_label: u32 = 16 / "grh.flow_label",
+        sgid_index: u8 = 20 / "grh.sgid_index",
+        hop_limit: u8 = 21 / "grh.hop_limit",
+        traffic_class: u8 = 22 / "grh.traffic_class",
         dlid: u16 = 24,
         sl: u8 = 26,
         src_path_bits: u8 = 27,
@@ -70,8 +74,8 @@ layout! { KERNEL:
     }
 }
 
-impl From<&KernelPath> for ibv_ah_attr {
-    fn from(path: &KernelPath) -> Self {
+impl From<&ib_uverbs_ah_attr> for ibv_ah_attr {
+    fn from(path: &ib_uverbs_ah_attr) -> Self {
         Self {
             grh: ibv_global_route {
                 dgid: ibv_gid(path.dgid),
@@ -102,7 +106,13 @@ impl From<&ib_uverbs_qp_attr> for ibv_qp_attr {
             sq_psn: qp.sq_psn,
             dest_qp_num: qp.dest_qp_num,
             qp_access_flags: qp.qp_access_flags,
-            cap: qp.cap,
+            cap: ibv_qp_cap {
+                max_send_wr: qp.max_send_wr,
+                max_recv_wr: qp.max_recv_wr,
+                max_send_sge: qp.max_send_sge,
+                max_recv_sge: qp.max_recv_sge,
+                max_inline_data: qp.max_inline_data,
+            },
             ah_attr: (&qp.ah_attr).into(),
             alt_ah_attr: (&qp.alt_ah_attr).into(),
             pkey_index: qp.pkey_index,
@@ -133,7 +143,7 @@ fn copy<F, T>(into: Option<&mut T>, from: Option<&F>, made: impl FnOnce(&F) -> T
     });
 }
 
-pub(crate) extern "C" fn copy_ah_attr(into: Option<&mut ibv_ah_attr>, from: Option<&KernelPath>) {
+pub(crate) extern "C" fn copy_ah_attr(into: Option<&mut ibv_ah_attr>, from: Option<&ib_uverbs_ah_attr>) {
     copy(into, from, |from| from.into());
 }
 

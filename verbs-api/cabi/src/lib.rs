@@ -20,7 +20,7 @@ mod device_list;
 mod domain;
 mod errno;
 mod events;
-#[expect(unsafe_code, reason = "names that only assembly can give")]
+#[cfg_attr(not(test), expect(unsafe_code, reason = "names that only assembly can give"))]
 mod exports;
 mod fork;
 mod kernel;

@@ -40,6 +40,8 @@ const DEVICE_CAPS: u32 = device_caps::BAD_PKEY_CNTR
 
 /// `IBV_ATOMIC_GLOB`: also towards the program's own atomics.
 const ATOMIC_GLOB: u32 = 2;
+/// A number that no vendor has; 0 counts as none.
+const VENDOR: u32 = 0x00ff_ffff;
 /// Every page size from 4 KiB.
 const PAGE_SIZES: u64 = !0xfff;
 
@@ -61,6 +63,8 @@ impl From<&DeviceAttributes> for ibv_device_attr {
             sys_image_guid: device.node_guid,
             max_mr_size: device.max_mr_size,
             page_size_cap: PAGE_SIZES,
+            vendor_id: VENDOR,
+            vendor_part_id: 1,
             max_qp: device.max_qp,
             max_qp_wr: device.max_qp_wr,
             device_cap_flags: DEVICE_CAPS,

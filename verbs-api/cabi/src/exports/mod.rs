@@ -39,16 +39,17 @@ pub(crate) use export;
 #[cfg(test)]
 pub(crate) const fn is_there<F: Copy>(_: F) {}
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(not(test), target_arch = "x86_64"))]
 macro_rules! jump {
     () => {
         "jmp {function}"
     };
 }
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(not(test), target_arch = "aarch64"))]
 macro_rules! jump {
     () => {
         "b {function}"
     };
 }
+#[cfg(not(test))]
 pub(crate) use jump;

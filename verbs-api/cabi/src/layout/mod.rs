@@ -46,7 +46,7 @@ macro_rules! layout {
         )*
 
         #[cfg(test)]
-        pub(super) const $table: &[super::Layout] = &[$(super::Layout {
+        pub(crate) const $table: &[$crate::layout::Layout] = &[$($crate::layout::Layout {
             name: stringify!($name),
             size: $size,
             fields: &[$((layout!(@name $field $($path)?), $at, size_of::<$type>())),*],

@@ -1,0 +1,8 @@
+//! The library as foreign programs meet it: built, found by its names, loaded by programs that were made
+//! for the real one.
+#![cfg(target_os = "linux")]
+
+mod perftest;
+mod programs;
+mod setup;
+mod symbols;
