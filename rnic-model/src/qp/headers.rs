@@ -1,7 +1,8 @@
 //! Headers that every packet of a queue pair begins with.
 
+use crate::queue::SendWqe;
 use crate::verbs::{Psn, QpNum};
-use crate::wire::{Bth, Opcode, Operation, Place, Service};
+use crate::wire::{Bth, HeaderBuf, Opcode, Operation, Place, Service, XrcEth};
 
 use super::pair::Qp;
 
@@ -43,6 +44,17 @@ pub(super) const fn place(begins: bool, ends: bool) -> Place {
         (false, false) => Place::Middle,
         (false, true) => Place::Last,
     }
+}
+
+/// The headers that a request begins with: the base transport header and, of XRC, which shared
+/// receive queue it is for.
+pub(super) fn request(bth: &Bth, service: Service, wqe: &SendWqe) -> HeaderBuf {
+    let mut header = HeaderBuf::new();
+    header.push(bth);
+    if service == Service::Xrc {
+        header.push(&XrcEth::new(wqe.remote_srq.get()));
+    }
+    header
 }
 
 /// A base transport header. There is one path, so the migration bit stays clear, as soft-RoCE

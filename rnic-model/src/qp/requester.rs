@@ -10,7 +10,7 @@ use crate::wire::{AtomicEth, Deth, HeaderBuf, Ieth, ImmDt, Operation, Place, Ret
 use super::completer;
 use super::credits::Credits;
 use super::failure::Failure;
-use super::headers::{Kind, bth, place};
+use super::headers::{self, Kind, bth, place};
 use super::local;
 use super::pair::{Qp, route_of};
 use super::window::{Reads, Window};
@@ -171,7 +171,9 @@ pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared) -> Option<FrameOut> {
         let wqe = *qp.requester.sq.wqe(count);
         return match qp.init.qp_type {
             QpType::Ud => datagram(qp, shared, count, &wqe),
-            QpType::Rc | QpType::Uc => connected(qp, count, &wqe),
+            QpType::Rc | QpType::Uc | QpType::XrcSend => connected(qp, count, &wqe),
+            // It has no send queue.
+            QpType::XrcRecv => None,
         };
     }
 }
@@ -248,7 +250,7 @@ fn has_room(qp: &Qp, wqe: &SendWqe, done: u32, packets: u32) -> bool {
         | SendOp::BindMw { .. }
         | SendOp::LocalInvalidate { .. } => (1, false),
     };
-    !qp.is(QpType::Rc)
+    !qp.init.qp_type.is_reliable()
         || requester.window.admits(requester.in_flight(), psns)
             && !(is_read && requester.reads.len() >= usize::from(qp.attr.max_rd_atomic))
 }
@@ -262,22 +264,21 @@ fn assign(qp: &mut Qp, count: u32, packets: u32) {
     qp.requester.next_done = 0;
 }
 
-/// A request packet of RC or UC.
+/// A request packet of a connected service.
 fn connected(qp: &Qp, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
     if !has_room(qp, wqe, qp.requester.next_done, wqe.packets) {
         return None;
     }
-    let service = if qp.is(QpType::Rc) { Service::Rc } else { Service::Uc };
     match wqe.op {
-        SendOp::Send { .. } | SendOp::Write { .. } => Some(message_packet(qp, service, count, wqe)),
+        SendOp::Send { .. } | SendOp::Write { .. } => Some(message_packet(qp, count, wqe)),
         SendOp::Read { remote_addr, rkey } => Some(read_request(qp, wqe, remote_addr, rkey)),
         SendOp::CompareSwap { remote_addr, rkey, compare, swap } => {
             let eth = AtomicEth::new(remote_addr, rkey, swap, compare);
-            Some(atomic_request(qp, Operation::CompareSwap, &eth))
+            Some(atomic_request(qp, wqe, Operation::CompareSwap, &eth))
         }
         SendOp::FetchAdd { remote_addr, rkey, add } => {
             let eth = AtomicEth::new(remote_addr, rkey, add, 0);
-            Some(atomic_request(qp, Operation::FetchAdd, &eth))
+            Some(atomic_request(qp, wqe, Operation::FetchAdd, &eth))
         }
         // Neither ever starts here: they are refused at post, or done when they start.
         SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => None,
@@ -285,7 +286,8 @@ fn connected(qp: &Qp, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
 }
 
 /// One packet of a SEND or WRITE.
-fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> FrameOut {
+fn message_packet(qp: &Qp, count: u32, wqe: &SendWqe) -> FrameOut {
+    let service = qp.service();
     let mtu = qp.attr.path_mtu;
     let done = qp.requester.next_done;
     let offset = done << mtu.shift();
@@ -304,12 +306,11 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe) -> Frame
     let (imm, invalidate) = (imm.filter(|_| ends), invalidate.filter(|_| ends));
     let kind = Kind::new(service, operation, place(begins, ends))
         .with(imm.is_some(), invalidate.is_some());
-    let ack_req = qp.is(QpType::Rc) && (ends || qp.requester.window.wants_ack());
+    let ack_req = qp.init.qp_type.is_reliable() && (ends || qp.requester.window.wants_ack());
     let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
         .with_ack_req(ack_req)
         .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
-    let mut header = HeaderBuf::new();
-    header.push(&bth);
+    let mut header = headers::request(&bth, service, wqe);
     if let (SendOp::Write { remote_addr, rkey, .. }, true) = (wqe.op, begins) {
         header.push(&Reth::new(remote_addr, rkey, wqe.length));
     }
@@ -340,9 +341,7 @@ fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut
     let offset = requester.next_done << mtu.shift();
     let left = wqe.length - offset;
     let len = if psns == missing { left } else { psns << mtu.shift() };
-    let kind = Kind::new(Service::Rc, Operation::ReadRequest, Place::Only);
-    let mut header = HeaderBuf::new();
-    header.push(&bth(qp, kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true));
+    let mut header = single_request(qp, wqe, Operation::ReadRequest, 0);
     header.push(&Reth::new(remote_addr.wrapping_add(u64::from(offset)), rkey, len));
     FrameOut {
         route: qp.route,
@@ -355,10 +354,16 @@ fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut
     }
 }
 
-fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth) -> FrameOut {
-    let kind = Kind::new(Service::Rc, operation, Place::Only);
-    let mut header = HeaderBuf::new();
-    header.push(&bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, 0).with_ack_req(true));
+/// The headers that a request of one packet begins with.
+fn single_request(qp: &Qp, wqe: &SendWqe, operation: Operation, payload_len: u32) -> HeaderBuf {
+    let service = qp.service();
+    let kind = Kind::new(service, operation, Place::Only);
+    let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len);
+    headers::request(&bth.with_ack_req(true), service, wqe)
+}
+
+fn atomic_request(qp: &Qp, wqe: &SendWqe, operation: Operation, eth: &AtomicEth) -> FrameOut {
+    let mut header = single_request(qp, wqe, operation, 0);
     header.push(eth);
     FrameOut {
         route: qp.route,
@@ -429,7 +434,7 @@ pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, en
     } else {
         requester.next_done += psns;
     }
-    if qp.is(QpType::Rc) {
+    if qp.init.qp_type.is_reliable() {
         completer::start_timer(qp, shared, now);
     } else {
         qp.requester.una_psn = qp.requester.next_psn;

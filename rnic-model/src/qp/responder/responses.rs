@@ -7,10 +7,8 @@ use crate::device::{FrameOut, Origin, Payload, Shared};
 use crate::memory::Memory;
 use crate::qp::headers::{Kind, bth, place};
 use crate::qp::pair::Qp;
-use crate::verbs::{Access, Key, Psn, QpState};
-use crate::wire::{
-    Aeth, AtomicAckEth, Bth, HeaderBuf, Opcode, Operation, Place, Service, Syndrome,
-};
+use crate::verbs::{Access, Key, PdId, Psn, QpState};
+use crate::wire::{Aeth, AtomicAckEth, Bth, HeaderBuf, Opcode, Operation, Place, Syndrome};
 
 use super::execute::remote_grant;
 use super::{Fault, fail};
@@ -31,6 +29,7 @@ pub(super) enum Response {
 pub(super) struct ReadRest {
     /// Sequence number of the next packet.
     pub(super) psn: Psn,
+    pub(super) pd: PdId,
     pub(super) key: Key,
     pub(super) addr: u64,
     pub(super) left: u32,
@@ -194,12 +193,12 @@ pub(crate) fn next_frame(qp: &Qp) -> Option<FrameOut> {
             header.push(&AtomicAckEth::new(original));
             frame(qp, header, psn, Payload::None, 0)
         }
-        Response::Read(ReadRest { psn, key, addr, left, msn, begun, .. }) => {
+        Response::Read(ReadRest { psn, pd, key, addr, left, msn, begun, .. }) => {
             let len = left.min(qp.attr.path_mtu.bytes());
             let place = place(!begun, len == left);
             let aeth = (place != Place::Middle).then_some((Syndrome::ACK, msn));
             let header = header(qp, Operation::ReadResponse, place, psn, len, aeth);
-            let payload = if len == 0 { Payload::None } else { Payload::Region { key, addr } };
+            let payload = if len == 0 { Payload::None } else { Payload::Region { pd, key, addr } };
             frame(qp, header, psn, payload, len)
         }
     })
@@ -213,7 +212,7 @@ fn header(
     payload_len: u32,
     aeth: Option<(Syndrome, u32)>,
 ) -> HeaderBuf {
-    let kind = Kind::new(Service::Rc, operation, place);
+    let kind = Kind::new(qp.service(), operation, place);
     let mut header = HeaderBuf::new();
     header.push(&bth(qp, kind, qp.attr.dest_qp, psn, payload_len));
     if let Some((syndrome, msn)) = aeth {
@@ -247,11 +246,10 @@ pub(crate) fn read_payload<M: Memory + ?Sized>(
     qp: &Qp,
     shared: &Shared,
     memory: &M,
-    key: Key,
-    addr: u64,
+    (pd, key, addr): (PdId, Key, u64),
     into: &mut [u8],
 ) -> Result<(), Fault> {
-    let grant = remote_grant(qp, shared, key, addr, into.len() as u64, Access::REMOTE_READ)?;
+    let grant = remote_grant(qp, shared, pd, key, addr, into.len() as u64, Access::REMOTE_READ)?;
     Ok(memory.read(grant.memory, grant.offset, into)?)
 }
 
