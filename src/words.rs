@@ -77,5 +77,7 @@ pub(crate) const fn service(service: QpType) -> &'static str {
         QpType::Rc => "RC",
         QpType::Uc => "UC",
         QpType::Ud => "UD",
+        QpType::XrcSend => "XRC_SEND",
+        QpType::XrcRecv => "XRC_RECV",
     }
 }

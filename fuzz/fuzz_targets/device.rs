@@ -11,7 +11,7 @@ use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, BindInfo, CqId, Gid, Key, Mtu, PdId, Psn, QpAttributeMask as M,
     QpAttributes, QpCapabilities, QpInit, QpNum, QpState, QpType, RecvWr, SendFlags, SendOp,
-    SendWr, Sge, SrqAttributes, SrqId, Wc, WindowType,
+    SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, Wc, WindowType, XrcSrq,
 };
 use softrnic_model::wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Extensions as E, Feth, HeaderBuf, Ieth, ImmDt,
@@ -215,9 +215,12 @@ impl World {
         let foreign = device.register(spec).unwrap();
         let windows =
             [WindowType::Type1, WindowType::Type2B].map(|t| device.alloc_mw(pd, t).unwrap());
-        let qp_type = [QpType::Rc, QpType::Uc, QpType::Ud][usize::from(run.qp_type % 3)];
+        let qp_type = QpType::ALL[usize::from(run.qp_type) % QpType::ALL.len()];
         let srq = SrqAttributes { max_wr: 4, max_sge: 2, srq_limit: 0 };
-        let srq = run.srq.then(|| device.create_srq(pd, srq).unwrap());
+        let xrcd = (qp_type == QpType::XrcRecv).then(|| device.open_xrcd().unwrap());
+        let xrc = xrcd.map(|xrcd| XrcSrq { xrcd, cq });
+        let init = SrqInit { pd, attributes: srq, xrc };
+        let srq = (run.srq || xrc.is_some()).then(|| device.create_srq_ex(&init).unwrap());
         let peer = if run.own_peer { OURS } else { THEIRS };
         let path = AddressVector { dgid: peer, ..AddressVector::default() };
         let ah = device.create_ah(pd, path).unwrap();
@@ -229,7 +232,7 @@ impl World {
             max_inline_data: 16,
         };
         let signal_all = run.signal_all;
-        let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq, cap, signal_all };
+        let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq, xrcd, cap, signal_all };
         let qp = device.create_qp(&init).unwrap();
         let attributes = QpAttributes {
             access: Access::REMOTE,
@@ -301,7 +304,7 @@ impl World {
         let own = match (state, self.qp_type) {
             (QpState::Init, QpType::Ud) => M::PKEY_INDEX | M::PORT | M::QKEY,
             (QpState::Init, _) => M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS,
-            (QpState::Rtr, QpType::Rc) => {
+            (QpState::Rtr, QpType::Rc | QpType::XrcRecv) => {
                 M::AV
                     | M::PATH_MTU
                     | M::DEST_QPN
@@ -309,9 +312,12 @@ impl World {
                     | M::MAX_DEST_RD_ATOMIC
                     | M::MIN_RNR_TIMER
             }
-            (QpState::Rtr, QpType::Uc) => M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN,
+            (QpState::Rtr, QpType::Uc | QpType::XrcSend) => {
+                M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN
+            }
             (QpState::Rts, _) if self.state() != Some(QpState::Rtr) => M::empty(),
-            (QpState::Rts, QpType::Rc) => {
+            (QpState::Rts, QpType::XrcRecv) => M::SQ_PSN | M::TIMEOUT,
+            (QpState::Rts, QpType::Rc | QpType::XrcSend) => {
                 M::SQ_PSN | M::MAX_QP_RD_ATOMIC | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY
             }
             (QpState::Rts, _) => M::SQ_PSN,
@@ -405,7 +411,10 @@ impl World {
                 header.push(&Deth::new(QKEY, QpNum::new(5)));
             }
             if has(E::XRCETH) {
-                header.push(&XrcEth::new(len));
+                // Mostly the right one.
+                let number = self.srq.and_then(|srq| self.device.srq_number(srq).ok());
+                let number = number.filter(|_| len % 8 != 7).map_or(len, SrqNum::get);
+                header.push(&XrcEth::new(number));
             }
             if has(E::FETH) {
                 header.push(&Feth::new(len as u8, 0));
@@ -446,7 +455,9 @@ impl World {
     }
 
     fn send(&mut self, op: SendOp, sges: &[Sge], flags: SendFlags, inline: &[u8]) {
-        let _ = self.device.post_send(self.qp, &SendWr { wr_id: 1, op, flags, sges, inline });
+        let _ = self
+            .device
+            .post_send(self.qp, &SendWr { wr_id: 1, op, flags, sges, inline, ..SendWr::default() });
     }
 
     fn step(&mut self, step: &Step) {

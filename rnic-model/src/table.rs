@@ -18,7 +18,13 @@ macro_rules! table_id {
         }
     )*};
 }
-table_id!(crate::verbs::PdId, crate::verbs::CqId, crate::verbs::SrqId, crate::verbs::AhId);
+table_id!(
+    crate::verbs::PdId,
+    crate::verbs::CqId,
+    crate::verbs::SrqId,
+    crate::verbs::AhId,
+    crate::verbs::XrcdId
+);
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -70,6 +76,21 @@ impl<I: TableId, T> Table<I, T> {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push_back((id.raw() & 0xffff) as u16);
         Some(object)
+    }
+
+    /// The object with this index, of whatever generation it is.
+    pub(crate) fn at(&self, index: u32) -> Option<(I, &T)> {
+        let slot = self.slots.get(index as usize)?;
+        let object = slot.object.as_ref()?;
+        Some((I::from_raw(u32::from(slot.generation) << 16 | index), object))
+    }
+
+    /// All objects, by index.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (I, &mut T)> {
+        (0..).zip(&mut self.slots).filter_map(|(index, slot)| {
+            let id = I::from_raw(u32::from(slot.generation) << 16 | index);
+            slot.object.as_mut().map(|object| (id, object))
+        })
     }
 
     #[inline]

@@ -47,6 +47,7 @@ impl Bench {
             send_cq: cq,
             recv_cq: cq,
             srq: None,
+            xrcd: None,
             cap,
             signal_all: true,
         };
@@ -79,7 +80,7 @@ impl Bench {
     }
 
     fn post(&mut self, op: SendOp) {
-        let wr = SendWr { wr_id: 0, op, flags: SendFlags::empty(), sges: &[], inline: &[] };
+        let wr = SendWr { wr_id: 0, op, flags: SendFlags::empty(), sges: &[], ..SendWr::default() };
         self.device.post_send(self.qp, &wr).unwrap();
     }
 

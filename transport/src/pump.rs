@@ -192,6 +192,7 @@ mod tests {
             send_cq: cq,
             recv_cq: cq,
             srq: None,
+            xrcd: None,
             cap: QpCapabilities::default(),
             signal_all: false,
         };

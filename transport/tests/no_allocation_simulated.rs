@@ -47,6 +47,7 @@ fn end(fabric: &mut Fabric, last: u8) -> End {
         send_cq: cq,
         recv_cq: cq,
         srq: None,
+        xrcd: None,
         cap,
         signal_all: false,
     };
@@ -83,7 +84,7 @@ fn connect(fabric: &mut Fabric, me: End, peer: End) {
 fn carry_out(fabric: &mut Fabric, near: End, far: End, op: SendOp, length: u32) {
     let sges = [Sge { addr: 0, length, lkey: near.key }];
     let flags = SendFlags::SIGNALED;
-    let wr = SendWr { wr_id: 1, op, flags, sges: &sges, inline: &[] };
+    let wr = SendWr { wr_id: 1, op, flags, sges: &sges, ..SendWr::default() };
     fabric.host_mut(near.host).device.post_send(near.qp, &wr).unwrap();
     let mut done = [Wc::default()];
     loop {

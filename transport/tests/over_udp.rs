@@ -64,6 +64,7 @@ impl End {
             send_cq: cq,
             recv_cq: cq,
             srq: None,
+            xrcd: None,
             cap,
             signal_all: true,
         };
@@ -111,7 +112,7 @@ impl End {
 
     fn post(&mut self, op: SendOp, offset: u64, length: u32) {
         let sges = &self.sge(offset, length);
-        let wr = SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, sges, inline: &[] };
+        let wr = SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, sges, ..SendWr::default() };
         self.device.post_send(self.qp, &wr).unwrap();
     }
 

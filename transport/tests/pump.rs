@@ -97,6 +97,7 @@ impl End {
             send_cq: cq,
             recv_cq: cq,
             srq: None,
+            xrcd: None,
             cap,
             signal_all: true,
         };
@@ -157,7 +158,8 @@ fn an_answer_that_waits_is_no_silence() {
     let op = SendOp::Write { remote_addr: 0, rkey: far.key, imm: None };
     let sges = [Sge { addr: 0, length: LEN, lkey: near.key }];
     for qp in near.qps.clone() {
-        let wr = SendWr { wr_id: 1, op, flags: SendFlags::empty(), sges: &sges, inline: &[] };
+        let wr =
+            SendWr { wr_id: 1, op, flags: SendFlags::empty(), sges: &sges, ..SendWr::default() };
         near.device.post_send(qp, &wr).unwrap();
     }
     near.pump(0);
@@ -175,7 +177,7 @@ fn silence_is_noticed_all_the_same() {
     let (mut near, far) = ends(1);
     let op = SendOp::Write { remote_addr: 0, rkey: far.key, imm: None };
     let sges = [Sge { addr: 0, length: LEN, lkey: near.key }];
-    let wr = SendWr { wr_id: 1, op, flags: SendFlags::empty(), sges: &sges, inline: &[] };
+    let wr = SendWr { wr_id: 1, op, flags: SendFlags::empty(), sges: &sges, ..SendWr::default() };
     near.device.post_send(near.qps[0], &wr).unwrap();
     near.pump(0);
     near.pump(50_000_000);

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::provider::{
     self, Counter, DeviceInfo, GidEntry, GidType, OpenFailure, Provider, Timeout,
 };
+use crate::xrc::Xrcd;
 
 /// The only port that a device has here; hardware may have others, which the handles do not use.
 pub const PORT: u8 = 1;
@@ -140,6 +141,14 @@ impl Context {
     /// As [`provider::Context::alloc_pd`].
     pub fn alloc_pd(&self) -> Result<Pd> {
         Pd::new(self)
+    }
+
+    /// Makes an XRC domain.
+    ///
+    /// # Errors
+    /// As [`provider::Context::open_xrcd`].
+    pub fn open_xrcd(&self) -> Result<Xrcd> {
+        Xrcd::new(self)
     }
 
     /// Makes a completion queue that is polled.

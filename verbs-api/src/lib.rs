@@ -71,6 +71,7 @@ mod span;
 #[cfg(test)]
 mod testing;
 mod window;
+mod xrc;
 
 #[cfg(all(unix, feature = "tokio"))]
 pub use completion::AsyncChannel;
@@ -79,13 +80,15 @@ pub use device::{Context, Device, PORT};
 pub use domain::{Ah, Pd};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{Error, PostError, Result};
-pub use queue_pair::{ConnectOptions, Membership, Qp, QpBuilder};
+pub use queue_pair::connection::ConnectOptions;
+pub use queue_pair::{Membership, Qp, QpBuilder};
 pub use region::{Mr, RemoteAddress, ScopedMr};
 pub use shared_receive::Srq;
 pub use softrnic_model::verbs::{
     Access, AddressVector, AsyncEvent, BindInfo, DeviceAttributes, Gid, Key, Mtu, PortAttributes,
     PortState, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, QpState, QpType,
-    RecvWr, SendFlags, SendOp, SendWr, Sge, SrqAttributes, VerbError, Wc, WcFlags, WcOpcode,
-    WcStatus, WindowType,
+    RecvWr, SendFlags, SendOp, SendWr, Sge, SrqAttributes, SrqNum, VerbError, Wc, WcFlags,
+    WcOpcode, WcStatus, WindowType,
 };
 pub use window::{Mw, WindowRange};
+pub use xrc::{XrcTarget, Xrcd};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, DeviceAttributes, Gid, Key, PdId,
     PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr,
-    SendFlags, SendWr, SrqAttributes, SrqId, VerbError, Wc, WindowType,
+    SendFlags, SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType, XrcdId,
 };
 
 pub use crate::error::PostError;
@@ -339,6 +339,37 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// `EINVAL`: a size of zero; `ENOMEM`: more than the device has.
     fn create_srq(&self, pd: PdId, attributes: &SrqAttributes) -> Verb<(SrqId, SrqAttributes)>;
 
+    /// Makes a shared receive queue, basic or for XRC (`ibv_create_srq_ex(3)`), and returns what was
+    /// granted.
+    ///
+    /// # Errors
+    /// As [`Context::create_srq`]; `EOPNOTSUPP`: no XRC.
+    fn create_srq_ex(&self, init: &SrqInit) -> Verb<(SrqId, SrqAttributes)>;
+
+    /// The number by which requests of XRC name a shared receive queue (`ibv_get_srq_num(3)`).
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: it is not for XRC.
+    fn srq_number(&self, srq: SrqId) -> Verb<SrqNum>;
+
+    /// Makes an XRC domain, open once (`ibv_open_xrcd(3)`).
+    ///
+    /// # Errors
+    /// `ENOMEM`: no more domains; `EOPNOTSUPP`: no XRC.
+    fn open_xrcd(&self) -> Verb<XrcdId>;
+
+    /// Opens a domain once more: whoever finds it by a file that it is associated with.
+    ///
+    /// # Errors
+    /// `EINVAL`; `EOPNOTSUPP`: no XRC.
+    fn share_xrcd(&self, xrcd: XrcdId) -> Verb<()>;
+
+    /// Closes a domain once, and destroys it if that was the last time (`ibv_close_xrcd(3)`).
+    ///
+    /// # Errors
+    /// `EBUSY`: it was the last time, and queue pairs or shared receive queues belong to it.
+    fn close_xrcd(&self, xrcd: XrcdId) -> Verb<()>;
+
     /// Sets the limit, the size, or both (`ibv_modify_srq(3)`).
     ///
     /// # Errors
@@ -370,6 +401,13 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// queue pairs; `EOPNOTSUPP`: not this type.
     fn create_qp(&self, init: &QpInit) -> Verb<(QpNum, QpCapabilities)>;
 
+    /// Opens an XRC target that exists once more (`ibv_open_qp(3)`): it takes one more
+    /// [`Context::destroy_qp`] to destroy it.
+    ///
+    /// # Errors
+    /// `EINVAL`: no target of that number in the domain; `EOPNOTSUPP`: no XRC.
+    fn open_qp(&self, xrcd: XrcdId, qp: QpNum) -> Verb<()>;
+
     /// Changes attributes, the state above all (`ibv_modify_qp(3)`).
     ///
     /// # Errors
@@ -383,7 +421,8 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// `EINVAL`.
     fn query_qp(&self, qp: QpNum) -> Verb<(QpAttributes, QpInit)>;
 
-    /// Destroys one (`ibv_destroy_qp(3)`). What is still posted never completes.
+    /// Destroys one (`ibv_destroy_qp(3)`). What is still posted never completes. An XRC target that is
+    /// open more than once is closed once.
     ///
     /// # Errors
     /// `EBUSY`: attached to a multicast group.

@@ -1,12 +1,10 @@
 //! Queue pairs: made, connected, posted to.
 
-use core::hash::{BuildHasher as _, Hasher as _};
-use std::hash::RandomState;
 use std::sync::Arc;
 
 use softrnic_model::verbs::{
-    Access, AddressVector, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit,
-    QpNum, QpState, QpType, RecvWr, SendWr,
+    Access, AddressVector, Gid, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum,
+    QpState, QpType, RecvWr, SendWr,
 };
 
 use crate::completion::Cq;
@@ -17,7 +15,10 @@ use crate::error::{Error, PostError, Result};
 use crate::owned::Owned;
 use crate::shared_receive::Srq;
 
+pub(crate) mod connection;
 mod requests;
+
+use connection::{ConnectOptions, End};
 
 /// What a queue pair will be. Sizes not set are those of a small program: 128 work requests of one
 /// element in each queue.
@@ -135,16 +136,14 @@ impl QpBuilder {
         pd.same_device(self.recv_cq.object(), "create_qp")?;
         self.srq.iter().try_for_each(|srq| pd.same_device(srq.object(), "create_qp"))?;
         let context = self.pd.context();
-        let (sgid_index, gid) = match self.settings.sgid_index {
-            Some(index) => (index, context.gid(index)?.gid),
-            None => context.first_gid()?,
-        };
+        let end = End::new(context, self.settings.sgid_index, self.settings.psn)?;
         let init = QpInit {
             pd: self.pd.id(),
             qp_type: self.qp_type,
             send_cq: self.send_cq.id(),
             recv_cq: self.recv_cq.id(),
             srq: self.srq.as_ref().map(Srq::id),
+            xrcd: None,
             cap: self.cap,
             signal_all: self.signal_all,
         };
@@ -155,9 +154,7 @@ impl QpBuilder {
             granted,
             qp_type: self.qp_type,
             settings: self.settings,
-            sgid_index,
-            gid,
-            first_psn: self.settings.psn.unwrap_or_else(random_psn),
+            end,
             send_cq: self.send_cq,
             recv_cq: self.recv_cq,
             srq: self.srq,
@@ -165,54 +162,6 @@ impl QpBuilder {
         }));
         qp.init()?;
         Ok(qp)
-    }
-}
-
-fn random_psn() -> Psn {
-    // The keys of the standard library's hasher are its only source of chance.
-    let chance = RandomState::new().build_hasher().finish().to_le_bytes();
-    Psn::new(u32::from_le_bytes([chance[0], chance[1], chance[2], chance[3]]))
-}
-
-/// How a connection is to behave; the default is that of most programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectOptions {
-    /// Path MTU; `None` is the largest that both ports carry. Both ends must have the same.
-    pub mtu: Option<Mtu>,
-    /// Local ACK timeout code: 4.096 µs · 2^t. 14 is 67 ms.
-    pub timeout: u8,
-    /// Retries after a timeout, up to 7.
-    pub retry_count: u8,
-    /// Retries after RNR; 7 is without end.
-    pub rnr_retry: u8,
-    /// RNR timer code that peers are asked to wait; 12 is 0.64 ms.
-    pub min_rnr_timer: u8,
-    /// READs and atomics outstanding as requester; `None` is what both ends can.
-    pub max_rd_atomic: Option<u8>,
-    /// Hop limit or time to live.
-    pub hop_limit: u8,
-    /// Traffic class or type of service.
-    pub traffic_class: u8,
-    /// IPv6 flow label.
-    pub flow_label: u32,
-    /// Service level; kept and reported, without effect on RoCE.
-    pub service_level: u8,
-}
-
-impl Default for ConnectOptions {
-    fn default() -> Self {
-        Self {
-            mtu: None,
-            timeout: 14,
-            retry_count: 7,
-            rnr_retry: 7,
-            min_rnr_timer: 12,
-            max_rd_atomic: None,
-            hop_limit: 64,
-            traffic_class: 0,
-            flow_label: 0,
-            service_level: 0,
-        }
     }
 }
 
@@ -227,9 +176,7 @@ struct QpInner {
     granted: QpCapabilities,
     qp_type: QpType,
     settings: Settings,
-    sgid_index: u8,
-    gid: Gid,
-    first_psn: Psn,
+    end: End,
     send_cq: Cq,
     recv_cq: Cq,
     srq: Option<Srq>,
@@ -278,14 +225,7 @@ impl Qp {
     /// # Errors
     /// As [`crate::Context::port`] and [`crate::Context::attributes`].
     pub fn endpoint(&self) -> Result<Endpoint> {
-        let context = self.0.pd.context();
-        Ok(Endpoint {
-            gid: self.0.gid,
-            qp_num: self.num(),
-            psn: self.0.first_psn,
-            mtu: context.port()?.active_mtu,
-            responder_depth: context.attributes()?.max_qp_rd_atom,
-        })
+        self.0.end.endpoint(self.0.pd.context(), self.num())
     }
 
     /// Brings it from `Reset` to `Init` with what its builder was told. A new queue pair is there.
@@ -294,7 +234,9 @@ impl Qp {
     /// As [`crate::provider::Context::modify_qp`].
     pub fn init(&self) -> Result<()> {
         let own = match self.0.qp_type {
-            QpType::Rc | QpType::Uc => QpAttributeMask::ACCESS_FLAGS,
+            QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => {
+                QpAttributeMask::ACCESS_FLAGS
+            }
             QpType::Ud => QpAttributeMask::QKEY,
         };
         let attributes = QpAttributes {
@@ -323,47 +265,12 @@ impl Qp {
     /// # Errors
     /// As [`Qp::connect`].
     pub fn connect_with(&self, peer: &Endpoint, options: &ConnectOptions) -> Result<()> {
-        let attributes = self.connected(peer, options)?;
-        let (mut to_rtr, mut to_rts) = {
-            use QpAttributeMask as M;
-            (M::STATE | M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN, M::STATE | M::SQ_PSN)
-        };
-        if self.0.qp_type == QpType::Rc {
-            use QpAttributeMask as M;
-            to_rtr |= M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER;
-            to_rts |= M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
+        let QpInner { end, pd, qp_type, .. } = &*self.0;
+        let attributes = end.attributes(pd.context(), self.num(), peer, options)?;
+        for (state, mask) in connection::steps(*qp_type) {
+            self.modify(&QpAttributes { state, ..attributes }, mask)?;
         }
-        self.modify(&QpAttributes { state: QpState::Rtr, ..attributes }, to_rtr)?;
-        self.modify(&QpAttributes { state: QpState::Rts, ..attributes }, to_rts)
-    }
-
-    /// The attributes of a connection to `peer`.
-    fn connected(&self, peer: &Endpoint, options: &ConnectOptions) -> Result<QpAttributes> {
-        let own = self.endpoint()?;
-        let initiator_depth = self.0.pd.context().attributes()?.max_qp_init_rd_atom;
-        Ok(QpAttributes {
-            path: AddressVector {
-                dgid: peer.gid,
-                sgid_index: self.0.sgid_index,
-                hop_limit: options.hop_limit,
-                traffic_class: options.traffic_class,
-                flow_label: options.flow_label,
-                service_level: options.service_level,
-            },
-            path_mtu: options.mtu.unwrap_or_else(|| own.mtu.min(peer.mtu)),
-            dest_qp: peer.qp_num,
-            rq_psn: peer.psn,
-            sq_psn: own.psn,
-            max_dest_rd_atomic: own.responder_depth,
-            max_rd_atomic: options
-                .max_rd_atomic
-                .unwrap_or_else(|| initiator_depth.min(peer.responder_depth)),
-            min_rnr_timer: options.min_rnr_timer,
-            timeout: options.timeout,
-            retry_count: options.retry_count,
-            rnr_retry: options.rnr_retry,
-            ..QpAttributes::default()
-        })
+        Ok(())
     }
 
     /// Makes a datagram queue pair in `Init` ready to receive and to send.
@@ -371,7 +278,7 @@ impl Qp {
     /// # Errors
     /// As [`crate::provider::Context::modify_qp`].
     pub fn activate(&self) -> Result<()> {
-        let sq_psn = self.0.first_psn;
+        let sq_psn = self.0.end.first_psn;
         let attributes = QpAttributes { sq_psn, ..QpAttributes::default() };
         let (state, psn) = (QpAttributeMask::STATE, QpAttributeMask::SQ_PSN);
         self.modify(&QpAttributes { state: QpState::Rtr, ..attributes }, state)?;
@@ -381,7 +288,7 @@ impl Qp {
     /// The path to a peer of a datagram queue pair, for [`Pd::create_ah`].
     #[must_use]
     pub fn path_to(&self, dgid: Gid) -> AddressVector {
-        let sgid_index = self.0.sgid_index;
+        let sgid_index = self.0.end.sgid_index;
         AddressVector { dgid, sgid_index, hop_limit: 64, ..AddressVector::default() }
     }
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use softrnic_model::verbs::{RecvWr, SrqAttributes, SrqId};
+use softrnic_model::verbs::{RecvWr, SrqAttributes, SrqId, SrqInit, SrqNum, XrcSrq};
 
+use crate::completion::Cq;
 use crate::domain::Pd;
 use crate::error::{Error, PostError, Result};
 use crate::owned::Owned;
+use crate::xrc::Xrcd;
 
 /// A shared receive queue. A clone is the same queue.
 #[derive(Clone, Debug)]
@@ -17,15 +19,42 @@ struct SrqInner {
     object: Owned<SrqId>,
     granted: SrqAttributes,
     _pd: Pd,
+    /// Of one for XRC: its domain, and where it completes.
+    _xrc: Option<(Xrcd, Cq)>,
 }
 
 impl Srq {
     pub(crate) fn new(pd: &Pd, attributes: &SrqAttributes) -> Result<Self> {
-        let verbs = pd.context().verbs();
-        let made = verbs.create_srq(pd.id(), attributes);
-        let (id, granted) = made.map_err(Error::of("create_srq"))?;
-        let object = Owned::new(verbs, id, |verbs, id| verbs.destroy_srq(id));
-        Ok(Self(Arc::new(SrqInner { object, granted, _pd: pd.clone() })))
+        let made = pd.context().verbs().create_srq(pd.id(), attributes);
+        Ok(Self::of(pd, made.map_err(Error::of("create_srq"))?, None))
+    }
+
+    pub(crate) fn new_xrc(
+        pd: &Pd,
+        xrcd: &Xrcd,
+        cq: &Cq,
+        attributes: &SrqAttributes,
+    ) -> Result<Self> {
+        const VERB: &str = "create_srq_ex";
+        pd.object().same_device(xrcd.object(), VERB)?;
+        pd.object().same_device(cq.object(), VERB)?;
+        let xrc = Some(XrcSrq { xrcd: xrcd.id(), cq: cq.id() });
+        let init = SrqInit { pd: pd.id(), attributes: *attributes, xrc };
+        let made = pd.context().verbs().create_srq_ex(&init).map_err(Error::of(VERB))?;
+        Ok(Self::of(pd, made, Some((xrcd.clone(), cq.clone()))))
+    }
+
+    fn of(pd: &Pd, (id, granted): (SrqId, SrqAttributes), xrc: Option<(Xrcd, Cq)>) -> Self {
+        let object = Owned::new(pd.context().verbs(), id, |verbs, id| verbs.destroy_srq(id));
+        Self(Arc::new(SrqInner { object, granted, _pd: pd.clone(), _xrc: xrc }))
+    }
+
+    /// The number by which requests of XRC name it.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::srq_number`].
+    pub fn number(&self) -> Result<SrqNum> {
+        self.0.object.verbs().srq_number(self.id()).map_err(Error::of("get_srq_num"))
     }
 
     /// Its number.

@@ -113,7 +113,7 @@ impl Mw {
         let new_rkey = Key::from_parts(window.index(), window.variant().wrapping_add(1));
         let window_type = self.0.window_type;
         let op = SendOp::BindMw { window, new_rkey, window_type, bind };
-        let posted = qp.post_send(&[SendWr { wr_id, op, flags, sges: &[], inline: &[] }]);
+        let posted = qp.post_send(&[SendWr { wr_id, op, flags, sges: &[], ..SendWr::default() }]);
         let refused = |source: VerbError| Error { verb: "post_send", source };
         posted.map_err(|error| refused(error.error))?;
         Ok(new_rkey)

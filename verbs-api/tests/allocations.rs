@@ -144,7 +144,7 @@ fn nothing_is_allocated_on_the_way_of_a_packet() {
     let from = [near.mr.sge(0, SHORT)];
     let op = SendOp::Send { imm: None, invalidate: None };
     let flags = SendFlags::SIGNALED;
-    let send = [SendWr { wr_id: 0, op, flags, sges: &from, inline: &[] }];
+    let send = [SendWr { wr_id: 0, op, flags, sges: &from, ..SendWr::default() }];
     let sends = allocations(&near, &far, 20_000, || {
         near.qp.post_send(&send).unwrap();
         near.cq.wait_success(PATIENCE).unwrap();

@@ -86,6 +86,14 @@ impl Connection {
             ],
             QpType::Uc => [M::ACCESS_FLAGS, way, M::empty()],
             QpType::Ud => [M::QKEY, M::empty(), M::empty()],
+            QpType::XrcSend => [
+                M::ACCESS_FLAGS,
+                way,
+                M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC,
+            ],
+            QpType::XrcRecv => {
+                [M::ACCESS_FLAGS, way | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER, M::TIMEOUT]
+            }
         };
         let step = |state, mask| Step {
             attributes: QpAttributes { state, ..attributes },

@@ -165,6 +165,7 @@ impl SimulatedLab {
             send_cq: cq,
             recv_cq: cq,
             srq: None,
+            xrcd: None,
             cap: CAPABILITIES,
             signal_all: true,
         })?;

@@ -77,6 +77,7 @@ impl VerbsLab {
             send_cq: cq,
             recv_cq: cq,
             srq: None,
+            xrcd: None,
             cap: CAPABILITIES,
             signal_all: true,
         })?;

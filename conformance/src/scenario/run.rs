@@ -210,7 +210,7 @@ impl<'a, L: Lab> Stage<'a, L> {
             (Op::FetchAdd(add), _) => SendOp::FetchAdd { remote_addr, rkey, add },
         };
         let flags = SendFlags::SIGNALED | work.flags;
-        let wr = SendWr { wr_id: SEND_ID, op, flags, sges: &[sge], inline: &[] };
+        let wr = SendWr { wr_id: SEND_ID, op, flags, sges: &[sge], ..SendWr::default() };
         self.lab.post_send(own, &wr)
     }
 

@@ -89,6 +89,7 @@ fn requests(work: &Work, connection: &Connection, at: u32) -> Vec<String> {
         QpType::Rc => "RC",
         QpType::Uc => "UC",
         QpType::Ud => "UD",
+        QpType::XrcSend | QpType::XrcRecv => "XRC",
     };
     let reliable = connection.qp_type == QpType::Rc;
     let target = {

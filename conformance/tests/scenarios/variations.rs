@@ -186,7 +186,7 @@ fn sends_that_are_left_are_flushed() {
     let remote_addr = peer.buffer.addr;
     let post = |lab: &mut SimulatedLab, wr_id, rkey| {
         let op = SendOp::Write { remote_addr, rkey, imm: None };
-        let wr = SendWr { wr_id, op, flags: SendFlags::empty(), sges: &[sge], inline: &[] };
+        let wr = SendWr { wr_id, op, flags: SendFlags::empty(), sges: &[sge], ..SendWr::default() };
         lab.post_send(&own, &wr).unwrap();
     };
     let wrong = Key(peer.buffer.rkey.0 ^ 1);

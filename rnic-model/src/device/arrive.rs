@@ -48,7 +48,7 @@ impl Device {
         }
         let Some(facts) = packet.facts else {
             // Only a peer that is connected is told, and only in its turn.
-            judge_connected(qp, route, &packet, rc_range(packet.opcode))?;
+            judge_connected(qp, route, &packet, is_request_of(qp, packet.opcode))?;
             responder::on_unknown_opcode(qp, shared, &packet)?;
             let index = qp.index;
             self.mark_ready(index);
@@ -60,12 +60,16 @@ impl Device {
                 datagram::on_datagram(qp, shared, memory, route, &packet);
                 return Ok(());
             }
-            (QpType::Rc | QpType::Uc, Service::Cnp) => {
+            (qp_type, Service::Cnp) if qp_type.is_connected() => {
                 judge_connected(qp, route, &packet, true)?;
                 shared.count(Counter::CnpReceived);
                 qp.requester.window.on_congestion(now);
             }
-            (QpType::Rc, Service::Rc) | (QpType::Uc, Service::Uc) => {
+            (qp_type, service)
+                if qp_type.is_connected()
+                    && service == qp.service()
+                    && takes(qp_type, facts.operation) =>
+            {
                 judge_connected(qp, route, &packet, true)?;
                 if route.congestion_experienced() {
                     responder::on_congestion(qp, now);
@@ -109,9 +113,21 @@ impl Device {
     }
 }
 
-/// The opcodes that belong to RC, known or not: the high three bits are zero.
-fn rc_range(opcode: Opcode) -> bool {
-    opcode.0 >> 5 == Service::Rc as u8
+/// Whether an opcode that nobody knows may be a request to this queue pair: it belongs to the
+/// service, which the high three bits say.
+fn is_request_of(qp: &Qp, opcode: Opcode) -> bool {
+    qp.init.qp_type.is_reliable()
+        && qp.init.qp_type != QpType::XrcSend
+        && opcode.0 >> 5 == qp.service() as u8
+}
+
+/// Of XRC, requests are for the target and responses for the initiator (annex A14).
+const fn takes(qp_type: QpType, operation: Operation) -> bool {
+    match qp_type {
+        QpType::XrcSend => operation.is_response(),
+        QpType::XrcRecv => operation.is_request(),
+        QpType::Rc | QpType::Uc | QpType::Ud => true,
+    }
 }
 
 /// What every packet must satisfy (IBA 9.6.1.1 to 9.6.1.3): state and P_Key.

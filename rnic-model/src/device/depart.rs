@@ -75,9 +75,9 @@ impl Device {
                     return false;
                 }
             }
-            Payload::Region { key, addr } => {
-                if let Err(fault) = responder::read_payload(qp, shared, memory, key, addr, payload)
-                {
+            Payload::Region { pd, key, addr } => {
+                let place = (pd, key, addr);
+                if let Err(fault) = responder::read_payload(qp, shared, memory, place, payload) {
                     responder::refused(qp, shared, fault);
                     return false;
                 }

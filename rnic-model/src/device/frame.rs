@@ -1,7 +1,7 @@
 //! A frame that wants to leave.
 
 use crate::qp::pair::Qp;
-use crate::verbs::{Key, Psn};
+use crate::verbs::{Key, PdId, Psn};
 use crate::wire::{Bth, HeaderBuf, Route};
 
 /// A packet whose headers are made and whose payload still lies in program memory.
@@ -33,7 +33,7 @@ pub(crate) enum Payload {
     /// In the local memory of send request `wqe`, from byte `offset` of the message on.
     Message { wqe: u32, offset: u32 },
     /// In the memory that a peer READs.
-    Region { key: Key, addr: u64 },
+    Region { pd: PdId, key: Key, addr: u64 },
 }
 
 /// Which machine made the frame and moves on when it has left.

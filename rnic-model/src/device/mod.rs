@@ -10,6 +10,7 @@ mod pairs;
 mod post;
 mod qp_table;
 mod shared;
+mod xrc;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -55,6 +56,9 @@ pub struct Device {
 /// Frames that one queue pair sends before the next one's turn comes.
 const BURST_MAX: u32 = 64;
 
+/// XRC domains; no attribute of a device tells how many there may be.
+const XRCDS_MAX: u32 = 1 << 16;
+
 impl Device {
     /// A device without objects.
     #[must_use]
@@ -76,6 +80,7 @@ impl Device {
                 pds: Table::new(attributes.max_pd),
                 cqs: Table::new(attributes.max_cq),
                 srqs: Table::new(attributes.max_srq),
+                xrcds: Table::new(XRCDS_MAX),
                 ahs: Table::new(attributes.max_ah),
                 groups: Vec::new(),
                 timers: Timers::default(),
@@ -212,14 +217,16 @@ impl Device {
         }
     }
 
-    /// Puts the queue pairs of completion queues that overran into error.
+    /// Puts the queue pairs of completion queues that overran into error. An XRC target has none:
+    /// the shared receive queues that complete there fail, and the targets when they need one.
     fn fail_overrun(&mut self) {
         while let Some(cq) = self.shared.overrun.pop() {
             for qp in self.qps.iter_mut() {
-                if qp.init.send_cq == cq || qp.init.recv_cq == cq {
+                if pairs::completes_in(&qp.init).any(|of_qp| of_qp == cq) {
                     flush::to_error(qp, &mut self.shared);
                 }
             }
+            self.shared.fail_srqs_of(cq);
         }
     }
 }

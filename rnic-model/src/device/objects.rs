@@ -2,12 +2,13 @@
 
 use super::Device;
 use super::shared::{AddressHandle, ProtectionDomain, Shared, SharedReceiveQueue};
+use super::xrc::NO_XRCD;
 use crate::protection::{RegionChanges, RegionSpec};
 use crate::qp::check_address;
 use crate::queue::{CompletionQueue, RecvQueue};
 use crate::verbs::{
-    AddressVector, AhId, CqId, Key, PdId, PortAttributes, SrqAttributes, SrqId, VerbError,
-    WindowType,
+    AddressVector, AhId, CqId, Key, PdId, PortAttributes, SrqAttributes, SrqId, SrqInit, VerbError,
+    WindowType, XrcSrq,
 };
 
 const NO_PD: VerbError = VerbError::NoSuchObject("pd: no such protection domain");
@@ -185,10 +186,10 @@ impl Device {
     /// Removes a completion queue.
     ///
     /// # Errors
-    /// EINVAL: no such queue. EBUSY: queue pairs complete there.
+    /// EINVAL: no such queue. EBUSY: queue pairs or shared receive queues complete there.
     pub fn destroy_cq(&mut self, cq: CqId) -> Result<(), VerbError> {
         if self.shared.cqs.get(cq).ok_or(NO_CQ)?.users != 0 {
-            return Err(VerbError::Busy("cq: queue pairs complete there"));
+            return Err(VerbError::Busy("cq: queue pairs or shared receive queues complete there"));
         }
         self.shared.cqs.remove(cq);
         Ok(())
@@ -204,17 +205,31 @@ impl Device {
         Ok(())
     }
 
-    /// Makes a shared receive queue (`ibv_create_srq(3)`).
+    /// Makes a basic shared receive queue (`ibv_create_srq(3)`).
     ///
     /// # Errors
-    /// EINVAL: no such domain, or sizes out of bounds. ENOMEM: there are `max_srq` already.
+    /// As [`Device::create_srq_ex`].
     pub fn create_srq(&mut self, pd: PdId, attr: SrqAttributes) -> Result<SrqId, VerbError> {
+        self.create_srq_ex(&SrqInit { pd, attributes: attr, xrc: None })
+    }
+
+    /// Makes a shared receive queue, basic or for XRC (`ibv_create_srq_ex(3)`).
+    ///
+    /// # Errors
+    /// EINVAL: no such domain or completion queue, or sizes out of bounds. ENOMEM: there are
+    /// `max_srq` already.
+    pub fn create_srq_ex(&mut self, init: &SrqInit) -> Result<SrqId, VerbError> {
+        let SrqInit { pd, attributes: attr, xrc } = *init;
         let limits = &self.shared.attributes;
         if attr.max_wr == 0 || attr.max_wr > limits.max_srq_wr {
             return Err(VerbError::Invalid("max_wr: must be between 1 and max_srq_wr"));
         }
         if attr.max_sge > limits.max_srq_sge {
             return Err(VerbError::Invalid("max_sge: more than max_srq_sge"));
+        }
+        if let Some(XrcSrq { xrcd, cq }) = xrc {
+            self.shared.xrcds.get(xrcd).ok_or(NO_XRCD)?;
+            self.shared.cqs.get(cq).ok_or(NO_CQ)?;
         }
         self.shared.join_pd(pd)?;
         let srq = SharedReceiveQueue {
@@ -223,11 +238,17 @@ impl Device {
             sge_max: attr.max_sge,
             limit: 0,
             users: 0,
+            xrc,
+            failed: xrc.is_some_and(|xrc| self.cq_overran(xrc.cq)),
         };
-        self.shared.srqs.insert(srq).ok_or_else(|| {
+        let Some(id) = self.shared.srqs.insert(srq) else {
             self.shared.leave_pd(pd);
-            VerbError::Full("max_srq shared receive queues exist")
-        })
+            return Err(VerbError::Full("max_srq shared receive queues exist"));
+        };
+        if let Some(xrc) = xrc {
+            self.shared.count_srq_of_xrc(&xrc, 1);
+        }
+        Ok(id)
     }
 
     /// Arms the limit event (`ibv_modify_srq(3)` with `IBV_SRQ_LIMIT`). Resizing is not supported.
@@ -255,7 +276,8 @@ impl Device {
         Ok(self.shared.srqs.get(srq).ok_or(NO_SRQ)?.attributes())
     }
 
-    /// Removes a shared receive queue.
+    /// Removes a shared receive queue. One for XRC may go at any time: requests that name it are
+    /// refused from then on.
     ///
     /// # Errors
     /// EINVAL: no such queue. EBUSY: queue pairs use it.
@@ -265,6 +287,9 @@ impl Device {
         }
         if let Some(srq) = self.shared.srqs.remove(srq) {
             self.shared.leave_pd(srq.pd);
+            if let Some(xrc) = srq.xrc {
+                self.shared.count_srq_of_xrc(&xrc, -1);
+            }
         }
         Ok(())
     }

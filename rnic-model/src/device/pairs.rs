@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use super::Device;
 use super::shared::Shared;
+use super::xrc::NO_XRCD;
 use crate::qp::pair::{Qp, route_of};
 use crate::qp::requester::Requester;
 use crate::qp::responder::Responder;
@@ -12,7 +13,7 @@ use crate::qp::{Bounds, apply, check_modify, completer, flush};
 use crate::queue::{RecvQueue, SendQueue};
 use crate::timer::Timer;
 use crate::verbs::{
-    QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, QpState, VerbError,
+    CqId, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, QpState, QpType, VerbError,
 };
 use crate::wire::{Bth, Route};
 
@@ -28,16 +29,20 @@ impl Device {
         self.judge_init(init)?;
         self.qps.skip_reserved();
         let (index, num) = self.qps.vacancy().ok_or(VerbError::Full("max_qp queue pairs exist"))?;
-        let cap = granted(init);
-        self.shared.join_pd(init.pd)?;
-        self.count_user(init, 1);
+        let init = granted(init);
+        let cap = init.cap;
+        if init.qp_type.sends() {
+            self.shared.join_pd(init.pd)?;
+        }
+        self.count_user(&init, 1);
         let attr = QpAttributes { cap, ..QpAttributes::default() };
         let sq = SendQueue::new(cap.max_send_wr, cap.max_send_sge, cap.max_inline_data);
-        let rq = init.srq.is_none().then(|| RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge));
+        let has_rq = init.qp_type.receives() && init.srq.is_none();
+        let rq = has_rq.then(|| RecvQueue::new(cap.max_recv_wr, cap.max_recv_sge));
         self.qps.insert(Box::new(Qp {
             num,
             index,
-            init: QpInit { cap, ..*init },
+            init,
             attr,
             route: Route::default(),
             pkey: Bth::DEFAULT_PKEY,
@@ -45,6 +50,7 @@ impl Device {
             requester: Requester::new(sq),
             responder: Responder::new(),
             timer: Timer::default(),
+            handles: 1,
             listed: false,
         }));
         let count = self.qps.len();
@@ -54,25 +60,34 @@ impl Device {
     }
 
     fn judge_init(&self, init: &QpInit) -> Result<(), VerbError> {
+        match (init.qp_type, init.xrcd) {
+            (QpType::XrcRecv, Some(xrcd)) => {
+                self.shared.xrcds.get(xrcd).ok_or(NO_XRCD)?;
+            }
+            (QpType::XrcRecv, None) => {
+                return Err(VerbError::Invalid("xrcd: an XRC target belongs to an XRC domain"));
+            }
+            (_, Some(_)) => {
+                return Err(VerbError::Invalid("xrcd: only an XRC target belongs to one"));
+            }
+            (_, None) => {}
+        }
+        if init.qp_type.sends() {
+            self.judge_sender(init)?;
+        }
+        if init.qp_type.receives() {
+            self.judge_receiver(init)?;
+        }
+        Ok(())
+    }
+
+    fn judge_sender(&self, init: &QpInit) -> Result<(), VerbError> {
         let (shared, limits, cap) = (&self.shared, &self.shared.attributes, &init.cap);
         if shared.pds.get(init.pd).is_none() {
             return Err(VerbError::NoSuchObject("pd: no such protection domain"));
         }
         if shared.cqs.get(init.send_cq).is_none() {
             return Err(VerbError::NoSuchObject("send_cq: no such completion queue"));
-        }
-        if shared.cqs.get(init.recv_cq).is_none() {
-            return Err(VerbError::NoSuchObject("recv_cq: no such completion queue"));
-        }
-        if let Some(srq) = init.srq {
-            shared
-                .srqs
-                .get(srq)
-                .ok_or(VerbError::NoSuchObject("srq: no such shared receive queue"))?;
-        } else if cap.max_recv_wr > limits.max_qp_wr {
-            return Err(VerbError::Invalid("max_recv_wr: more than max_qp_wr"));
-        } else if cap.max_recv_sge > limits.max_sge {
-            return Err(VerbError::Invalid("max_recv_sge: more than max_sge"));
         }
         if cap.max_send_wr > limits.max_qp_wr {
             return Err(VerbError::Invalid("max_send_wr: more than max_qp_wr"));
@@ -86,15 +101,36 @@ impl Device {
         Ok(())
     }
 
-    fn count_user(&mut self, init: &QpInit, by: i8) {
-        let count = |users: &mut u32| *users = users.wrapping_add_signed(i32::from(by));
-        for cq in [init.send_cq, init.recv_cq] {
+    fn judge_receiver(&self, init: &QpInit) -> Result<(), VerbError> {
+        let (shared, limits, cap) = (&self.shared, &self.shared.attributes, &init.cap);
+        if shared.cqs.get(init.recv_cq).is_none() {
+            return Err(VerbError::NoSuchObject("recv_cq: no such completion queue"));
+        }
+        if let Some(srq) = init.srq {
+            const NO_SRQ: VerbError = VerbError::NoSuchObject("srq: no such shared receive queue");
+            if shared.srqs.get(srq).ok_or(NO_SRQ)?.xrc.is_some() {
+                return Err(VerbError::Invalid("srq: it is for XRC targets only"));
+            }
+        } else if cap.max_recv_wr > limits.max_qp_wr {
+            return Err(VerbError::Invalid("max_recv_wr: more than max_qp_wr"));
+        } else if cap.max_recv_sge > limits.max_sge {
+            return Err(VerbError::Invalid("max_recv_sge: more than max_sge"));
+        }
+        Ok(())
+    }
+
+    fn count_user(&mut self, init: &QpInit, by: i32) {
+        let count = |users: &mut u32| *users = users.wrapping_add_signed(by);
+        for cq in completes_in(init) {
             if let Some(cq) = self.shared.cqs.get_mut(cq) {
                 count(&mut cq.users);
             }
         }
         if let Some(srq) = init.srq.and_then(|srq| self.shared.srqs.get_mut(srq)) {
             count(&mut srq.users);
+        }
+        if let Some(xrcd) = init.xrcd {
+            self.shared.count_user_of_xrcd(xrcd, by);
         }
     }
 
@@ -154,13 +190,16 @@ impl Device {
         self.qps.iter().map(|qp| qp.num)
     }
 
-    /// Removes a queue pair. Its completions that were not polled are gone.
+    /// Removes a queue pair. Its completions that were not polled are gone. An XRC target that is
+    /// open more than once ([`Device::open_qp`]) is closed once and stays.
     ///
     /// # Errors
     /// EINVAL: no such queue pair. EBUSY: it is attached to a multicast group.
     pub fn destroy_qp(&mut self, num: QpNum) -> Result<(), VerbError> {
-        if self.qps.get(num).is_none() {
-            return Err(NO_QP);
+        let qp = self.qps.get_mut(num).ok_or(NO_QP)?;
+        if qp.handles > 1 {
+            qp.handles -= 1;
+            return Ok(());
         }
         if self.shared.groups.iter().any(|group| group.members.contains(&num)) {
             return Err(VerbError::Busy("qp: it is attached to a multicast group"));
@@ -174,19 +213,32 @@ impl Device {
         purge_completions(&qp, &mut self.shared);
         self.shared.protection.unbind_windows_of_qp(num);
         self.count_user(&qp.init, -1);
-        self.shared.leave_pd(qp.init.pd);
+        if qp.init.qp_type.sends() {
+            self.shared.leave_pd(qp.init.pd);
+        }
         Ok(())
     }
 }
 
-/// What is granted of what was asked: a queue with places has at least one element in each.
-fn granted(init: &QpInit) -> QpCapabilities {
-    let mut cap = init.cap;
-    if init.srq.is_some() {
+/// The completion queues of a queue pair.
+pub(super) fn completes_in(init: &QpInit) -> impl Iterator<Item = CqId> + use<> {
+    let sends = init.qp_type.sends().then_some(init.send_cq);
+    let receives = init.qp_type.receives().then_some(init.recv_cq);
+    [sends, receives].into_iter().flatten()
+}
+
+/// What is granted of what was asked: what the type does not have is not there.
+fn granted(init: &QpInit) -> QpInit {
+    let QpInit { qp_type, mut cap, .. } = *init;
+    let srq = init.srq.filter(|_| qp_type.receives());
+    if srq.is_some() || !qp_type.receives() {
         cap.max_recv_wr = 0;
         cap.max_recv_sge = 0;
     }
-    cap
+    if !qp_type.sends() {
+        cap = QpCapabilities::default();
+    }
+    QpInit { srq, cap, ..*init }
 }
 
 /// What a step of state brings with it.
@@ -244,7 +296,7 @@ fn give_back_receives(qp: &mut Qp, shared: &mut Shared) {
 }
 
 fn purge_completions(qp: &Qp, shared: &mut Shared) {
-    for cq in [qp.init.send_cq, qp.init.recv_cq] {
+    for cq in completes_in(&qp.init) {
         if let Some(cq) = shared.cqs.get_mut(cq) {
             cq.purge(qp.num);
         }

@@ -41,7 +41,7 @@ impl Device {
     /// elements. ENOMEM: the queue is full.
     pub fn post_recv(&mut self, qp: QpNum, wr: &RecvWr<'_>) -> Result<(), VerbError> {
         let qp = self.qps.get_mut(qp).ok_or(NO_QP)?;
-        check_recv(qp.state(), qp.init.srq, &qp.attr.cap, wr)?;
+        check_recv(qp.init.qp_type, qp.state(), qp.init.srq, &qp.attr.cap, wr)?;
         let rq = qp.rq.as_mut().ok_or(NO_QP)?;
         if !rq.post(wr) {
             return Err(VerbError::Full("the receive queue is full"));

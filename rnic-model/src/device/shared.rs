@@ -11,7 +11,7 @@ use crate::table::Table;
 use crate::timer::Timers;
 use crate::verbs::{
     AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Event, Gid, Mtu, PdId, PortState,
-    QpNum, SrqAttributes, SrqId,
+    QpNum, SrqAttributes, SrqId, SrqNum, XrcSrq, XrcdId,
 };
 
 /// The port: the addresses of an interface, and the keys and sizes that go with it.
@@ -32,6 +32,10 @@ pub(crate) struct SharedReceiveQueue {
     /// An event is raised when fewer are left; 0 is disarmed.
     pub(crate) limit: u32,
     pub(crate) users: u32,
+    /// What it has besides if it is for XRC.
+    pub(crate) xrc: Option<XrcSrq>,
+    /// Its completion queue has overrun (XRC): it serves no more requests.
+    pub(crate) failed: bool,
 }
 
 impl SharedReceiveQueue {
@@ -57,6 +61,15 @@ pub(crate) struct ProtectionDomain {
     pub(crate) users: u32,
 }
 
+/// An XRC domain: the targets of it may take from the shared receive queues of it.
+#[derive(Debug)]
+pub(crate) struct XrcDomain {
+    /// How often it is open.
+    pub(crate) handles: u32,
+    /// Queue pairs and queues that belong to it.
+    pub(crate) users: u32,
+}
+
 /// Queue pairs that get what is sent to a multicast group.
 #[derive(Debug)]
 pub(crate) struct MulticastGroup {
@@ -73,6 +86,7 @@ pub(crate) struct Shared {
     pub(crate) pds: Table<PdId, ProtectionDomain>,
     pub(crate) cqs: Table<CqId, CompletionQueue>,
     pub(crate) srqs: Table<SrqId, SharedReceiveQueue>,
+    pub(crate) xrcds: Table<XrcdId, XrcDomain>,
     pub(crate) ahs: Table<AhId, AddressHandle>,
     pub(crate) groups: Vec<MulticastGroup>,
     pub(crate) timers: Timers,
@@ -98,6 +112,19 @@ impl Shared {
             }
             PushOutcome::Dead => {}
         }
+    }
+
+    /// The shared receive queue with this number. The number is index and generation of its id, the
+    /// latter with its low 8 bits and counted from 1, so that 0, which a program that forgets to name
+    /// a queue sends, is seldom one.
+    pub(crate) fn srq_by_number(&self, number: SrqNum) -> Option<(SrqId, &SharedReceiveQueue)> {
+        let (id, queue) = self.srqs.at(number.get() & 0xffff)?;
+        (Self::srq_number(id) == number).then_some((id, queue))
+    }
+
+    /// See [`Shared::srq_by_number`].
+    pub(crate) fn srq_number(id: SrqId) -> SrqNum {
+        SrqNum::new(id.0.wrapping_add(1 << 16))
     }
 
     /// Queues an asynchronous event.

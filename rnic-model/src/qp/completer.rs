@@ -178,7 +178,7 @@ pub(crate) fn settle(qp: &mut Qp, shared: &mut Shared) {
             return check_drained(qp, shared);
         }
         let needs_no_answer = match qp.init.qp_type {
-            QpType::Rc => requester.sq.wqe(count).packets == 0,
+            QpType::Rc | QpType::XrcSend | QpType::XrcRecv => requester.sq.wqe(count).packets == 0,
             QpType::Uc | QpType::Ud => count != requester.next,
         };
         if !needs_no_answer {
@@ -266,7 +266,7 @@ fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
     qp.requester.failed = None;
     complete(qp, shared, count, Some(why));
     match qp.init.qp_type {
-        QpType::Rc => flush::to_error(qp, shared),
+        QpType::Rc | QpType::XrcSend | QpType::XrcRecv => flush::to_error(qp, shared),
         QpType::Uc | QpType::Ud => flush::to_send_error(qp, shared),
     }
 }

@@ -4,14 +4,14 @@ use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
 use crate::profile::DatagramTooLong;
-use crate::queue::{CqEntry, RecvSlot, Slot};
+use crate::queue::{CqEntry, Slot};
 use crate::verbs::{Key, Wc, WcFlags, WcOpcode, WcStatus};
 use crate::wire::{Deth, Grh, ICRC_LEN, ImmDt, Packet, Route};
 
 use super::failure::Failure;
 use super::flush;
 use super::local;
-use super::pair::Qp;
+use super::pair::{Qp, Taken};
 
 /// A datagram arrived. What does not fit is dropped; the queue pair stays as it is.
 pub(crate) fn on_datagram<M: Memory + ?Sized>(
@@ -28,7 +28,9 @@ pub(crate) fn on_datagram<M: Memory + ?Sized>(
     if packet.payload.len() > shared.port.mtu.bytes() as usize {
         return shared.count(Counter::DropTooLong);
     }
-    let Some(wqe) = qp.peek_recv(shared) else { return shared.count(Counter::DropNoReceive) };
+    let Some(wqe) = qp.peek_recv(shared, qp.init.srq) else {
+        return shared.count(Counter::DropNoReceive);
+    };
     let total = Grh::LEN + packet.payload.len();
     let fits = total as u64 <= wqe.length;
     if !fits {
@@ -37,15 +39,15 @@ pub(crate) fn on_datagram<M: Memory + ?Sized>(
             return;
         }
     }
-    let Some(slot) = qp.take_recv(shared) else { return };
+    let Some(taken) = qp.take_recv(shared, qp.init.srq) else { return };
     if let (false, DatagramTooLong::FailsReceive(status)) = (fits, shared.profile.datagram_too_long)
     {
-        return flush::fail_recv(qp, shared, slot, Failure::Status(status));
+        return flush::fail_recv(qp, shared, taken, Failure::Status(status));
     }
-    match place(qp, shared, memory, slot, route, packet) {
-        Ok(()) => deliver(qp, shared, slot, deth, packet, total),
+    match place(qp, shared, memory, taken, route, packet) {
+        Ok(()) => deliver(qp, shared, taken, deth, packet, total),
         Err(failure) => {
-            flush::fail_recv(qp, shared, slot, failure);
+            flush::fail_recv(qp, shared, taken, failure);
             flush::to_error(qp, shared);
         }
     }
@@ -55,7 +57,7 @@ fn place<M: Memory + ?Sized>(
     qp: &Qp,
     shared: &Shared,
     memory: &M,
-    slot: RecvSlot,
+    taken: Taken,
     route: &Route,
     packet: &Packet<'_>,
 ) -> Result<(), Failure> {
@@ -67,21 +69,21 @@ fn place<M: Memory + ?Sized>(
             *byte = junk.to_le_bytes()[3];
         }
     }
-    local::scatter_receive(qp, shared, memory, slot, 0, &grh.0)?;
-    local::scatter_receive(qp, shared, memory, slot, Grh::LEN as u64, packet.payload)
+    local::scatter_receive(qp, shared, memory, taken, 0, &grh.0)?;
+    local::scatter_receive(qp, shared, memory, taken, Grh::LEN as u64, packet.payload)
 }
 
 fn deliver(
     qp: &mut Qp,
     shared: &mut Shared,
-    slot: RecvSlot,
+    taken: Taken,
     deth: &Deth,
     packet: &Packet<'_>,
     total: usize,
 ) {
     let imm = packet.imm_dt().map(ImmDt::data);
     let wc = Wc {
-        wr_id: qp.recv_wqe(shared, slot).wr_id,
+        wr_id: qp.recv_wqe(shared, taken).wr_id,
         status: WcStatus::Success,
         opcode: WcOpcode::Recv,
         flags: if imm.is_some() { WcFlags::GRH | WcFlags::WITH_IMM } else { WcFlags::GRH },
@@ -93,7 +95,7 @@ fn deliver(
         src_qp: deth.src_qp(),
         pkey_index: qp.attr.pkey_index,
     };
-    qp.release_recv(shared, slot);
+    qp.release_recv(shared, taken);
     shared.count(Counter::RdmaReceives);
     let entry = CqEntry { wc, slot: Slot::Receive };
     shared.complete(qp.init.recv_cq, entry, packet.bth.solicited());

@@ -2,12 +2,12 @@
 
 use crate::counters::Counter;
 use crate::device::Shared;
-use crate::queue::{CqEntry, RecvSlot, Slot};
+use crate::queue::{CqEntry, Slot};
 use crate::verbs::{AsyncEvent, Key, QpNum, QpState, Wc, WcFlags, WcOpcode, WcStatus};
 
 use super::completer;
 use super::failure::Failure;
-use super::pair::Qp;
+use super::pair::{Qp, Taken};
 
 const FLUSHED: Failure = Failure::Status(WcStatus::WorkRequestFlushed);
 
@@ -21,8 +21,8 @@ pub(crate) fn to_error(qp: &mut Qp, shared: &mut Shared) {
     shared.timers.set(&mut qp.timer, qp.index, None);
     qp.requester.failed = None;
     send_queue(qp, shared);
-    if let Some(slot) = qp.responder.abandon() {
-        fail_recv(qp, shared, slot, FLUSHED);
+    if let Some(taken) = qp.responder.abandon() {
+        fail_recv(qp, shared, taken, FLUSHED);
     }
     recv_queue(qp, shared);
     if qp.init.srq.is_some() {
@@ -55,15 +55,15 @@ pub(crate) fn recv_queue(qp: &mut Qp, shared: &mut Shared) {
     if qp.init.srq.is_some() {
         return;
     }
-    while let Some(slot) = qp.take_recv(shared) {
-        fail_recv(qp, shared, slot, FLUSHED);
+    while let Some(taken) = qp.take_recv(shared, None) {
+        fail_recv(qp, shared, taken, FLUSHED);
     }
 }
 
 /// Reports a receive request that failed, and frees its record.
-pub(crate) fn fail_recv(qp: &mut Qp, shared: &mut Shared, slot: RecvSlot, why: Failure) {
+pub(crate) fn fail_recv(qp: &mut Qp, shared: &mut Shared, taken: Taken, why: Failure) {
     let mut wc = Wc {
-        wr_id: qp.recv_wqe(shared, slot).wr_id,
+        wr_id: qp.recv_wqe(shared, taken).wr_id,
         status: WcStatus::Success,
         opcode: WcOpcode::Recv,
         flags: WcFlags::empty(),
@@ -80,6 +80,7 @@ pub(crate) fn fail_recv(qp: &mut Qp, shared: &mut Shared, slot: RecvSlot, why: F
     if wc.status == WcStatus::WorkRequestFlushed {
         shared.count(Counter::ResponderCqeFlush);
     }
-    qp.release_recv(shared, slot);
-    shared.complete(qp.init.recv_cq, CqEntry { wc, slot: Slot::Receive }, true);
+    let cq = qp.recv_cq(shared, taken);
+    qp.release_recv(shared, taken);
+    shared.complete(cq, CqEntry { wc, slot: Slot::Receive }, true);
 }

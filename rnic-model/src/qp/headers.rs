@@ -1,7 +1,9 @@
 //! Headers that every packet of a queue pair begins with.
 
+use crate::device::{FrameOut, Origin};
+use crate::queue::SendWqe;
 use crate::verbs::{Psn, QpNum};
-use crate::wire::{Bth, Opcode, Operation, Place, Service};
+use crate::wire::{Bth, Opcode, Operation, Place, Service, XrcEth};
 
 use super::pair::Qp;
 
@@ -42,6 +44,15 @@ pub(super) const fn place(begins: bool, ends: bool) -> Place {
         (true, false) => Place::First,
         (false, false) => Place::Middle,
         (false, true) => Place::Last,
+    }
+}
+
+/// Begins a request packet: the base transport header and, of XRC, which shared receive queue it
+/// is for.
+pub(super) fn request(qp: &Qp, wqe: &SendWqe, origin: Origin, bth: &Bth, frame: &mut FrameOut) {
+    frame.begin(qp, origin, qp.requester.next_psn, bth);
+    if qp.service() == Service::Xrc {
+        frame.header.push(&XrcEth::new(wqe.remote_srq.get()));
     }
 }
 

@@ -4,11 +4,11 @@
 use crate::device::Shared;
 use crate::memory::Memory;
 use crate::protection::{AccessRequest, BindRequest, Side};
-use crate::queue::{RecvSlot, SendWqe};
+use crate::queue::SendWqe;
 use crate::verbs::{Access, Key, PdId, SendFlags, SendOp, Sge, WcStatus};
 
 use super::failure::Failure;
-use super::pair::Qp;
+use super::pair::{Qp, Taken};
 
 /// Whether all local memory of a send request may be used as it asks.
 pub(crate) fn check_message(
@@ -80,13 +80,13 @@ pub(crate) fn scatter_receive<M: Memory + ?Sized>(
     qp: &Qp,
     shared: &Shared,
     memory: &M,
-    slot: RecvSlot,
+    taken: Taken,
     offset: u64,
     bytes: &[u8],
 ) -> Result<(), Failure> {
     // A shared queue's buffers belong to its own protection domain.
-    let pd = qp.init.srq.and_then(|srq| shared.srqs.get(srq)).map_or(qp.init.pd, |srq| srq.pd);
-    scatter(pd, shared, memory, qp.recv_sges(shared, slot), offset, bytes)
+    let pd = taken.srq.and_then(|srq| shared.srqs.get(srq)).map_or(qp.init.pd, |srq| srq.pd);
+    scatter(pd, shared, memory, qp.recv_sges(shared, taken), offset, bytes)
 }
 
 fn scatter<M: Memory + ?Sized>(

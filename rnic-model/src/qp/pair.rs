@@ -4,9 +4,10 @@ use crate::device::Shared;
 use crate::queue::{RecvQueue, RecvSlot, RecvWqe};
 use crate::timer::Timer;
 use crate::verbs::{
-    AddressVector, AsyncEvent, QpAttributes, QpInit, QpNum, QpState, QpType, Sge, VerbError,
+    AddressVector, AsyncEvent, CqId, QpAttributes, QpInit, QpNum, QpState, QpType, Sge, SrqId,
+    VerbError,
 };
-use crate::wire::Route;
+use crate::wire::{Route, Service};
 
 use super::requester::Requester;
 use super::responder::Responder;
@@ -24,11 +25,13 @@ pub(crate) struct Qp {
     pub(crate) route: Route,
     /// The P_Key that `attr.pkey_index` names.
     pub(crate) pkey: u16,
-    /// Own receive queue; none with a shared one.
+    /// Own receive queue; none with a shared one, and none of XRC.
     pub(crate) rq: Option<RecvQueue>,
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
     pub(crate) timer: Timer,
+    /// How often it is open: an XRC target may be shared.
+    pub(crate) handles: u32,
     /// Whether it stands in the device's list of those that may have something to send.
     pub(crate) listed: bool,
 }
@@ -42,51 +45,87 @@ impl Qp {
         self.init.qp_type == qp_type
     }
 
-    fn recv_queue<'a>(&'a mut self, shared: &'a mut Shared) -> Option<&'a mut RecvQueue> {
-        match self.init.srq {
+    /// The service that its packets say they belong to.
+    pub(crate) fn service(&self) -> Service {
+        match self.init.qp_type {
+            QpType::Rc => Service::Rc,
+            QpType::Uc => Service::Uc,
+            QpType::Ud => Service::Ud,
+            QpType::XrcSend | QpType::XrcRecv => Service::Xrc,
+        }
+    }
+
+    fn queue<'a>(&'a self, shared: &'a Shared, srq: Option<SrqId>) -> Option<&'a RecvQueue> {
+        match srq {
+            Some(srq) => shared.srqs.get(srq).map(|srq| &srq.queue),
+            None => self.rq.as_ref(),
+        }
+    }
+
+    fn queue_mut<'a>(
+        &'a mut self,
+        shared: &'a mut Shared,
+        srq: Option<SrqId>,
+    ) -> Option<&'a mut RecvQueue> {
+        match srq {
             Some(srq) => shared.srqs.get_mut(srq).map(|srq| &mut srq.queue),
             None => self.rq.as_mut(),
         }
     }
 
-    /// The next receive request, left in place.
-    pub(crate) fn peek_recv(&mut self, shared: &mut Shared) -> Option<RecvWqe> {
-        self.recv_queue(shared)?.peek()
+    /// The next receive request of `srq`, or of the own queue, left in place.
+    pub(crate) fn peek_recv(&self, shared: &Shared, srq: Option<SrqId>) -> Option<RecvWqe> {
+        self.queue(shared, srq)?.peek()
     }
 
-    /// Takes the next receive request; raises the limit event of a shared queue.
-    pub(crate) fn take_recv(&mut self, shared: &mut Shared) -> Option<RecvSlot> {
-        let slot = self.recv_queue(shared)?.take()?;
-        if let Some(id) = self.init.srq
-            && let Some(srq) = shared.srqs.get_mut(id)
-            && srq.queue.len() < srq.limit
+    /// Takes the next receive request of `srq`, or of the own queue; raises the limit event of a
+    /// shared one.
+    pub(crate) fn take_recv(&mut self, shared: &mut Shared, srq: Option<SrqId>) -> Option<Taken> {
+        let slot = self.queue_mut(shared, srq)?.take()?;
+        if let Some(id) = srq
+            && let Some(queue) = shared.srqs.get_mut(id)
+            && queue.queue.len() < queue.limit
         {
-            srq.limit = 0;
+            queue.limit = 0;
             shared.raise(AsyncEvent::SrqLimitReached(id));
         }
-        Some(slot)
+        Some(Taken { srq, slot })
     }
 
-    pub(crate) fn recv_wqe(&self, shared: &Shared, slot: RecvSlot) -> RecvWqe {
-        match self.init.srq {
-            Some(srq) => shared.srqs.get(srq).map(|srq| srq.queue.wqe(slot)),
-            None => self.rq.as_ref().map(|rq| rq.wqe(slot)),
-        }
-        .unwrap_or_default()
+    pub(crate) fn recv_wqe(&self, shared: &Shared, taken: Taken) -> RecvWqe {
+        self.queue(shared, taken.srq).map(|queue| queue.wqe(taken.slot)).unwrap_or_default()
     }
 
-    pub(crate) fn recv_sges<'a>(&'a self, shared: &'a Shared, slot: RecvSlot) -> &'a [Sge] {
-        match self.init.srq {
-            Some(srq) => shared.srqs.get(srq).map(|srq| srq.queue.sges(slot)),
-            None => self.rq.as_ref().map(|rq| rq.sges(slot)),
-        }
-        .unwrap_or(&[])
+    pub(crate) fn recv_sges<'a>(&'a self, shared: &'a Shared, taken: Taken) -> &'a [Sge] {
+        self.queue(shared, taken.srq).map_or(&[], |queue| queue.sges(taken.slot))
     }
 
-    pub(crate) fn release_recv(&mut self, shared: &mut Shared, slot: RecvSlot) {
-        if let Some(queue) = self.recv_queue(shared) {
-            queue.release(slot);
+    pub(crate) fn release_recv(&mut self, shared: &mut Shared, taken: Taken) {
+        if let Some(queue) = self.queue_mut(shared, taken.srq) {
+            queue.release(taken.slot);
         }
+    }
+
+    /// Where a receive completes: a shared queue for XRC has a completion queue of its own.
+    pub(crate) fn recv_cq(&self, shared: &Shared, taken: Taken) -> CqId {
+        let of_srq = taken.srq.and_then(|srq| shared.srqs.get(srq)?.xrc);
+        of_srq.map_or(self.init.recv_cq, |xrc| xrc.cq)
+    }
+}
+
+/// A receive request that was taken: its record, and the shared queue that the record belongs to if
+/// it is not the queue pair's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) srq: Option<SrqId>,
+    slot: RecvSlot,
+}
+
+#[cfg(test)]
+impl Taken {
+    /// Of a queue pair's own queue.
+    pub(crate) const fn own(slot: RecvSlot) -> Self {
+        Self { srq: None, slot }
     }
 }
 

@@ -89,13 +89,18 @@ pub const fn check_atomic_alignment(op: &SendOp) -> Result<(), VerbError> {
 /// `srq` is the shared receive queue that the queue pair receives from, if it does.
 ///
 /// # Errors
-/// EINVAL: the queue pair is in RESET or has a shared receive queue; too many elements; too long.
+/// EINVAL: the queue pair is in RESET, has a shared receive queue, or none at all; too many
+/// elements; too long.
 pub fn check_recv(
+    qp_type: QpType,
     state: QpState,
     srq: Option<SrqId>,
     cap: &QpCapabilities,
     wr: &RecvWr<'_>,
 ) -> Result<u32, VerbError> {
+    if !qp_type.receives() {
+        return Err(VerbError::Invalid("the service type has no receive queue of its own"));
+    }
     if srq.is_some() {
         return Err(VerbError::Invalid("the queue pair receives from a shared receive queue"));
     }
@@ -122,11 +127,13 @@ const fn has_operation(qp_type: QpType, op: &SendOp) -> bool {
         SendOp::Send { invalidate: None, .. }
         | SendOp::Write { .. }
         | SendOp::BindMw { .. }
-        | SendOp::LocalInvalidate { .. } => matches!(qp_type, QpType::Rc | QpType::Uc),
+        | SendOp::LocalInvalidate { .. } => {
+            matches!(qp_type, QpType::Rc | QpType::Uc | QpType::XrcSend)
+        }
         SendOp::Send { invalidate: Some(_), .. }
         | SendOp::Read { .. }
         | SendOp::CompareSwap { .. }
-        | SendOp::FetchAdd { .. } => matches!(qp_type, QpType::Rc),
+        | SendOp::FetchAdd { .. } => matches!(qp_type, QpType::Rc | QpType::XrcSend),
     }
 }
 

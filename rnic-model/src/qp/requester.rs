@@ -10,7 +10,7 @@ use crate::wire::{AtomicEth, Deth, Ieth, ImmDt, Operation, Place, Reth, Service}
 use super::completer;
 use super::credits::Credits;
 use super::failure::Failure;
-use super::headers::{Kind, bth, place};
+use super::headers::{self, Kind, bth, place};
 use super::local;
 use super::pair::{Qp, route_of};
 use super::window::{Reads, Window};
@@ -170,7 +170,9 @@ pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared, frame: &mut FrameOut)
         }
         return match qp.init.qp_type {
             QpType::Ud => datagram(qp, shared, count, frame),
-            QpType::Rc | QpType::Uc => connected(qp, count, frame),
+            QpType::Rc | QpType::Uc | QpType::XrcSend => connected(qp, count, frame),
+            // It has no send queue.
+            QpType::XrcRecv => false,
         };
     }
 }
@@ -247,7 +249,7 @@ fn has_room(qp: &Qp, wqe: &SendWqe, done: u32, packets: u32) -> bool {
         | SendOp::BindMw { .. }
         | SendOp::LocalInvalidate { .. } => (1, false),
     };
-    !qp.is(QpType::Rc)
+    !qp.init.qp_type.is_reliable()
         || requester.window.admits(requester.in_flight(), psns)
             && !(is_read && requester.reads.len() >= usize::from(qp.attr.max_rd_atomic))
 }
@@ -261,25 +263,24 @@ fn assign(qp: &mut Qp, count: u32, packets: u32) {
     qp.requester.next_done = 0;
 }
 
-/// A request packet of RC or UC.
+/// A request packet of a connected service.
 fn connected(qp: &Qp, count: u32, frame: &mut FrameOut) -> bool {
     let wqe = qp.requester.sq.wqe(count);
     if !has_room(qp, wqe, qp.requester.next_done, wqe.packets) {
         return false;
     }
-    let service = if qp.is(QpType::Rc) { Service::Rc } else { Service::Uc };
     match wqe.op {
-        SendOp::Send { .. } | SendOp::Write { .. } => {
-            message_packet(qp, service, count, wqe, frame);
-        }
+        SendOp::Send { .. } | SendOp::Write { .. } => message_packet(qp, count, wqe, frame),
         SendOp::Read { remote_addr, rkey } => read_request(qp, wqe, remote_addr, rkey, frame),
         SendOp::CompareSwap { remote_addr, rkey, compare, swap } => {
             let eth = AtomicEth::new(remote_addr, rkey, swap, compare);
-            atomic_request(qp, Operation::CompareSwap, &eth, frame);
+            single_request(qp, wqe, Operation::CompareSwap, 1, true, frame);
+            frame.header.push(&eth);
         }
         SendOp::FetchAdd { remote_addr, rkey, add } => {
             let eth = AtomicEth::new(remote_addr, rkey, add, 0);
-            atomic_request(qp, Operation::FetchAdd, &eth, frame);
+            single_request(qp, wqe, Operation::FetchAdd, 1, true, frame);
+            frame.header.push(&eth);
         }
         // Neither ever starts here: they are refused at post, or done when they start.
         SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => {
@@ -290,7 +291,8 @@ fn connected(qp: &Qp, count: u32, frame: &mut FrameOut) -> bool {
 }
 
 /// One packet of a SEND or WRITE.
-fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe, frame: &mut FrameOut) {
+fn message_packet(qp: &Qp, count: u32, wqe: &SendWqe, frame: &mut FrameOut) {
+    let service = qp.service();
     let mtu = qp.attr.path_mtu;
     let done = qp.requester.next_done;
     let offset = done << mtu.shift();
@@ -309,12 +311,12 @@ fn message_packet(qp: &Qp, service: Service, count: u32, wqe: &SendWqe, frame: &
     let (imm, invalidate) = (imm.filter(|_| ends), invalidate.filter(|_| ends));
     let kind = Kind::new(service, operation, place(begins, ends))
         .with(imm.is_some(), invalidate.is_some());
-    let ack_req = qp.is(QpType::Rc) && (ends || qp.requester.window.wants_ack());
+    let ack_req = qp.init.qp_type.is_reliable() && (ends || qp.requester.window.wants_ack());
     let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
         .with_ack_req(ack_req)
         .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
     let origin = Origin::Request { psns: 1, ends_request: ends };
-    frame.begin(qp, origin, qp.requester.next_psn, &bth);
+    headers::request(qp, wqe, origin, &bth, frame);
     if let (SendOp::Write { remote_addr, rkey, .. }, true) = (wqe.op, begins) {
         frame.header.push(&Reth::new(remote_addr, rkey, wqe.length));
     }
@@ -338,19 +340,22 @@ fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key, frame: &mut
     let offset = requester.next_done << mtu.shift();
     let left = wqe.length - offset;
     let len = if psns == missing { left } else { psns << mtu.shift() };
-    let kind = Kind::new(Service::Rc, Operation::ReadRequest, Place::Only);
-    let bth = bth(qp, kind, qp.attr.dest_qp, requester.next_psn, 0).with_ack_req(true);
-    let origin = Origin::Request { psns, ends_request: psns == missing };
-    frame.begin(qp, origin, requester.next_psn, &bth);
+    single_request(qp, wqe, Operation::ReadRequest, psns, psns == missing, frame);
     frame.header.push(&Reth::new(remote_addr.wrapping_add(u64::from(offset)), rkey, len));
 }
 
-fn atomic_request(qp: &Qp, operation: Operation, eth: &AtomicEth, frame: &mut FrameOut) {
-    let kind = Kind::new(Service::Rc, operation, Place::Only);
-    let psn = qp.requester.next_psn;
-    let bth = bth(qp, kind, qp.attr.dest_qp, psn, 0).with_ack_req(true);
-    frame.begin(qp, Origin::Request { psns: 1, ends_request: true }, psn, &bth);
-    frame.header.push(eth);
+/// The headers that a request of one packet begins with.
+fn single_request(
+    qp: &Qp,
+    wqe: &SendWqe,
+    operation: Operation,
+    psns: u32,
+    ends_request: bool,
+    frame: &mut FrameOut,
+) {
+    let kind = Kind::new(qp.service(), operation, Place::Only);
+    let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, 0).with_ack_req(true);
+    headers::request(qp, wqe, Origin::Request { psns, ends_request }, &bth, frame);
 }
 
 /// Bit 31 of a work request's Q_Key asks for the queue pair's own (IBA 10.2.5).
@@ -407,7 +412,7 @@ pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, en
     } else {
         requester.next_done += psns;
     }
-    if qp.is(QpType::Rc) {
+    if qp.init.qp_type.is_reliable() {
         completer::start_timer(qp, shared, now);
     } else {
         qp.requester.una_psn = qp.requester.next_psn;

@@ -7,9 +7,10 @@
 //!                                            |
 //!                                       5   SQE
 //!
-//!     1  PKEY_INDEX, PORT; RC, UC: ACCESS_FLAGS; UD: QKEY
-//!     2  RC, UC: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC: MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
-//!     3  SQ_PSN; RC: MAX_QP_RD_ATOMIC, TIMEOUT, RETRY_CNT, RNR_RETRY
+//!     1  PKEY_INDEX, PORT; RC, UC, XRC: ACCESS_FLAGS; UD: QKEY
+//!     2  RC, UC, XRC: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC, XRC_RECV: MAX_DEST_RD_ATOMIC,
+//!        MIN_RNR_TIMER
+//!     3  SQ_PSN; RC, XRC_SEND: MAX_QP_RD_ATOMIC, TIMEOUT, RETRY_CNT, RNR_RETRY; XRC_RECV: TIMEOUT
 //!     4  nothing: to SQD the queue drains, while there most attributes may change
 //!     5  nothing; UC and UD only
 //! ```
@@ -22,7 +23,8 @@
 //!
 //! * RESET → ERR is a step, as "any state → ERR" says (InfiniBand volume 1, section 10.3.1); Linux
 //!   refuses it.
-//! * SQE → RTS is no step of RC, which never is in SQE; Linux lists it without attributes.
+//! * SQE → RTS is no step of RC or XRC, which never are in SQE; Linux lists it for RC, without
+//!   attributes.
 //! * The alternate path and its migration state are never accepted: RoCE has none (Linux refuses
 //!   them one layer further down). Nor are new queue sizes.
 //! * A rate limit is accepted where "IB/core: Extend rate limit support for RC QPs" (linux-rdma,
@@ -105,32 +107,44 @@ macro_rules! step {
 #[rustfmt::skip]
 pub const fn requirements(qp_type: QpType, from: QpState, to: QpState) -> Option<Requirements> {
     use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
-    use QpType::{Rc, Uc, Ud};
+    use QpType::{Rc, Uc, Ud, XrcRecv, XrcSend};
     match (from, to, qp_type) {
         (_, Reset | Err, _)    => step!(need [] may []),
 
-        (Reset, Init, Rc | Uc) => step!(need [PKEY_INDEX PORT ACCESS_FLAGS] may []),
         (Reset, Init, Ud)      => step!(need [PKEY_INDEX PORT QKEY] may []),
+        (Reset, Init, Rc | Uc | XrcSend | XrcRecv) => step!(
+            need [PKEY_INDEX PORT ACCESS_FLAGS] may []),
 
-        (Init, Init, Rc | Uc)  => step!(need [] may [PKEY_INDEX PORT ACCESS_FLAGS]),
         (Init, Init, Ud)       => step!(need [] may [PKEY_INDEX PORT QKEY]),
+        (Init, Init, Rc | Uc | XrcSend | XrcRecv) => step!(
+            need [] may [PKEY_INDEX PORT ACCESS_FLAGS]),
 
         (Init, Rtr, Rc)        => step!(
             need [AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER]
             may [PKEY_INDEX ACCESS_FLAGS RATE_LIMIT]),
-        (Init, Rtr, Uc)        => step!(
+        (Init, Rtr, XrcRecv)   => step!(
+            need [AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER]
+            may [PKEY_INDEX ACCESS_FLAGS]),
+        (Init, Rtr, Uc | XrcSend) => step!(
             need [AV PATH_MTU DEST_QPN RQ_PSN] may [PKEY_INDEX ACCESS_FLAGS]),
         (Init, Rtr, Ud)        => step!(need [] may [PKEY_INDEX QKEY]),
 
         (Rtr, Rts, Rc)         => step!(
             need [SQ_PSN MAX_QP_RD_ATOMIC TIMEOUT RETRY_CNT RNR_RETRY]
             may [CUR_STATE ACCESS_FLAGS MIN_RNR_TIMER RATE_LIMIT]),
+        (Rtr, Rts, XrcSend)    => step!(
+            need [SQ_PSN MAX_QP_RD_ATOMIC TIMEOUT RETRY_CNT RNR_RETRY]
+            may [CUR_STATE ACCESS_FLAGS]),
+        (Rtr, Rts, XrcRecv)    => step!(
+            need [SQ_PSN TIMEOUT] may [CUR_STATE ACCESS_FLAGS MIN_RNR_TIMER]),
         (Rtr, Rts, Uc)         => step!(need [SQ_PSN] may [CUR_STATE ACCESS_FLAGS]),
         (Rtr, Rts, Ud)         => step!(need [SQ_PSN] may [CUR_STATE QKEY]),
 
         (Rts, Rts, Rc)         => step!(
             need [] may [CUR_STATE ACCESS_FLAGS MIN_RNR_TIMER RATE_LIMIT]),
-        (Sqd, Rts, Rc)         => step!(need [] may [CUR_STATE ACCESS_FLAGS MIN_RNR_TIMER]),
+        (Sqd, Rts, Rc) | (Rts | Sqd, Rts, XrcRecv) => step!(
+            need [] may [CUR_STATE ACCESS_FLAGS MIN_RNR_TIMER]),
+        (Rts | Sqd, Rts, XrcSend) => step!(need [] may [CUR_STATE ACCESS_FLAGS]),
         (Rts | Sqd | Sqe, Rts, Uc) => step!(need [] may [CUR_STATE ACCESS_FLAGS]),
         (Rts | Sqd | Sqe, Rts, Ud) => step!(need [] may [CUR_STATE QKEY]),
 
@@ -140,6 +154,12 @@ pub const fn requirements(qp_type: QpType, from: QpState, to: QpState) -> Option
             need []
             may [PORT AV TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC MAX_DEST_RD_ATOMIC
                  ACCESS_FLAGS PKEY_INDEX MIN_RNR_TIMER]),
+        (Sqd, Sqd, XrcSend)    => step!(
+            need []
+            may [PORT AV TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC ACCESS_FLAGS PKEY_INDEX]),
+        (Sqd, Sqd, XrcRecv)    => step!(
+            need []
+            may [PORT AV TIMEOUT MAX_DEST_RD_ATOMIC ACCESS_FLAGS PKEY_INDEX MIN_RNR_TIMER]),
         (Sqd, Sqd, Uc)         => step!(need [] may [AV ACCESS_FLAGS PKEY_INDEX]),
         (Sqd, Sqd, Ud)         => step!(need [] may [PKEY_INDEX QKEY]),
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use crate::verbs::{Psn, SendFlags, SendOp, SendWr, Sge};
+use crate::verbs::{Psn, SendFlags, SendOp, SendWr, Sge, SrqNum};
 
 /// A send work request as the device keeps it.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,7 @@ pub(crate) struct SendWqe {
     pub(crate) first_psn: Psn,
     /// Sequence numbers that it takes, once it has started; a READ takes those of its responses.
     pub(crate) packets: u32,
+    pub(crate) remote_srq: SrqNum,
     pub(crate) flags: SendFlags,
     sge_count: u8,
 }
@@ -52,6 +53,7 @@ impl SendQueue {
             length: 0,
             first_psn: Psn::new(0),
             packets: 0,
+            remote_srq: SrqNum::new(0),
             flags: SendFlags::empty(),
             sge_count: 0,
         };
@@ -92,6 +94,7 @@ impl SendQueue {
         wqe.op = wr.op;
         wqe.length = length;
         wqe.packets = 0;
+        wqe.remote_srq = wr.remote_srq;
         wqe.flags = wr.flags;
         if wr.flags.contains(SendFlags::INLINE) {
             wqe.sge_count = 0;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Access, CqId, PdId, Psn, QpNum, SrqId};
+use super::{Access, CqId, PdId, Psn, QpNum, SrqId, XrcdId};
 
 /// A global identifier: an IPv6 address, or an IPv4 address mapped into one (`::ffff:a.b.c.d`).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +75,42 @@ pub enum QpType {
     Uc = 3,
     /// Unreliable datagram.
     Ud = 4,
+    /// The initiator of extended reliable connections: it sends, to shared receive queues that each
+    /// request names (annex A14).
+    XrcSend = 9,
+    /// The target of extended reliable connections: it serves the queues of an XRC domain, and
+    /// belongs to no protection domain and no completion queue itself.
+    XrcRecv = 10,
+}
+
+impl QpType {
+    /// All types.
+    pub const ALL: [Self; 5] = [Self::Rc, Self::Uc, Self::Ud, Self::XrcSend, Self::XrcRecv];
+
+    /// Whether it has a send queue: a protection domain and a completion queue for it.
+    #[must_use]
+    pub const fn sends(self) -> bool {
+        !matches!(self, Self::XrcRecv)
+    }
+
+    /// Whether it has receives, of its own or of a queue that it shares from its creation on. An XRC
+    /// target takes those of the queue that a request names.
+    #[must_use]
+    pub const fn receives(self) -> bool {
+        matches!(self, Self::Rc | Self::Uc | Self::Ud)
+    }
+
+    /// Whether what it sends is acknowledged, and repeated when it is not.
+    #[must_use]
+    pub const fn is_reliable(self) -> bool {
+        matches!(self, Self::Rc | Self::XrcSend | Self::XrcRecv)
+    }
+
+    /// Whether it has one peer.
+    #[must_use]
+    pub const fn is_connected(self) -> bool {
+        !matches!(self, Self::Ud)
+    }
 }
 
 /// State of a queue pair, with the numbers of `ibv_qp_state`.
@@ -177,20 +213,22 @@ pub struct QpCapabilities {
     pub max_inline_data: u32,
 }
 
-/// What a queue pair is created with (`ibv_qp_init_attr`).
+/// What a queue pair is created with (`ibv_qp_init_attr_ex`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QpInit {
-    /// Its protection domain.
+    /// Its protection domain; not looked at of a type that does not send.
     pub pd: PdId,
     /// Service type.
     pub qp_type: QpType,
-    /// Where send completions go.
+    /// Where send completions go; not looked at of a type that does not send.
     pub send_cq: CqId,
-    /// Where receive completions go.
+    /// Where receive completions go; not looked at of a type without receives.
     pub recv_cq: CqId,
-    /// A shared receive queue in place of an own one.
+    /// A shared receive queue in place of an own one; not looked at of a type without receives.
     pub srq: Option<SrqId>,
-    /// Queue sizes.
+    /// The domain whose queues an XRC target serves; of no other type.
+    pub xrcd: Option<XrcdId>,
+    /// Queue sizes; those of a queue that the type does not have are not looked at.
     pub cap: QpCapabilities,
     /// Every send work request completes, signalled or not (`sq_sig_all`).
     pub signal_all: bool,
@@ -328,6 +366,26 @@ pub struct SrqAttributes {
     pub max_sge: u32,
     /// An event is raised when fewer than this many are left; 0 is none.
     pub srq_limit: u32,
+}
+
+/// What a shared receive queue is created with (`ibv_srq_init_attr_ex`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SrqInit {
+    /// Its protection domain.
+    pub pd: PdId,
+    /// Its sizes.
+    pub attributes: SrqAttributes,
+    /// What it has besides if it is for XRC; a basic one has nothing.
+    pub xrc: Option<XrcSrq>,
+}
+
+/// What a shared receive queue for XRC has besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XrcSrq {
+    /// The domain whose targets may take from it.
+    pub xrcd: XrcdId,
+    /// Where its receives complete.
+    pub cq: CqId,
 }
 
 /// Kind of a memory window.

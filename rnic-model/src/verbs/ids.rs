@@ -27,6 +27,35 @@ id! {
     /// An address handle; numbered like [`PdId`].
     AhId
 }
+id! {
+    /// An XRC domain; numbered like [`PdId`].
+    XrcdId
+}
+
+/// The number by which requests of XRC name a shared receive queue: 24 bits
+/// (`ibv_get_srq_num(3)`).
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SrqNum(u32);
+
+impl SrqNum {
+    /// The low 24 bits of `raw`.
+    #[must_use]
+    pub const fn new(raw: u32) -> Self {
+        Self(raw & 0x00ff_ffff)
+    }
+
+    /// The 24 bits.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Debug for SrqNum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#08x}", self.0)
+    }
+}
 
 /// A queue pair number: 24 bits, the high 8 a slot (which process of an address), the low 16 an
 /// index within it.

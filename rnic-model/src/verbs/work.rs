@@ -1,6 +1,6 @@
 //! Work requests.
 
-use super::{Access, AhId, Key, QpNum, WindowType};
+use super::{Access, AhId, Key, QpNum, SrqNum, WindowType};
 
 /// A piece of local memory, laid out as `ibv_sge`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,6 +139,22 @@ pub struct SendWr<'a> {
     pub sges: &'a [Sge],
     /// The bytes themselves when `flags` has `INLINE`; `sges` is not looked at then.
     pub inline: &'a [u8],
+    /// The peer's shared receive queue (XRC); not looked at of other types.
+    pub remote_srq: SrqNum,
+}
+
+impl Default for SendWr<'_> {
+    /// A SEND of nothing, not signalled.
+    fn default() -> Self {
+        Self {
+            wr_id: 0,
+            op: SendOp::Send { imm: None, invalidate: None },
+            flags: SendFlags::empty(),
+            sges: &[],
+            inline: &[],
+            remote_srq: SrqNum::new(0),
+        }
+    }
 }
 
 /// A receive work request (`ibv_post_recv(3)`).

@@ -109,7 +109,7 @@ impl Test {
         };
         let longest = match transport {
             QpType::Ud => u64::from(common.mtu.bytes()),
-            QpType::Rc | QpType::Uc => MESSAGE_MAX,
+            QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => MESSAGE_MAX,
         };
         let repeat = match (common.duration, common.iters, metric) {
             (Some(duration), ..) => Repeat::For(duration),
@@ -186,6 +186,7 @@ impl Test {
             QpType::Rc => "rc",
             QpType::Uc => "uc",
             QpType::Ud => "ud",
+            QpType::XrcSend | QpType::XrcRecv => "xrc",
         };
         let sizes: Vec<String> = self.sizes.iter().map(u64::to_string).collect();
         let repeat = match self.repeat {

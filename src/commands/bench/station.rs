@@ -155,7 +155,7 @@ impl<'a> Station<'a> {
             op: self.request(at),
             flags: SendFlags::SIGNALED,
             sges: &sges,
-            inline: &[],
+            ..SendWr::default()
         };
         let inline;
         let sends = matches!(self.test.operation, Operation::Write | Operation::Send);
@@ -239,7 +239,7 @@ impl Lane {
         free: u32,
     ) -> Result<Self, Failure> {
         let ah = match test.transport {
-            QpType::Rc | QpType::Uc => {
+            QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => {
                 let options = ConnectOptions { mtu: Some(test.mtu), ..ConnectOptions::default() };
                 qp.connect_with(&peer.endpoint(test.mtu), &options)?;
                 None

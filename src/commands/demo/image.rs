@@ -128,10 +128,7 @@ pub(super) fn receive_offset(act: &Act, round: u64) -> u64 {
 
 /// Bytes in front of the data of a received message.
 pub(super) const fn grh_len(act: &Act) -> u64 {
-    match act.service {
-        softrnic_verbs::QpType::Ud => softrnic_model::wire::Grh::LEN as u64,
-        softrnic_verbs::QpType::Rc | softrnic_verbs::QpType::Uc => 0,
-    }
+    if act.service.is_connected() { 0 } else { softrnic_model::wire::Grh::LEN as u64 }
 }
 
 /// The address, counted from the start of the responder's region, that `act` names.

@@ -105,7 +105,7 @@ impl Requester {
         self.exchange.tell(&Ask::Prepare { act: index, requester })?;
         let Prepared { responder: peer, region } = self.exchange.hear_told(ANSWER_WITHIN)?;
         let ah = match act.service {
-            QpType::Rc | QpType::Uc => {
+            QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => {
                 let mtu = Mtu::B1024;
                 // Patient, so that a process that waits for a processor is not taken for a
                 // dead one.
@@ -200,7 +200,13 @@ impl Scene {
         let sges = [self.memory.sge(local, self.act.bytes)];
         let flags = SendFlags::SIGNALED;
         let begun = Instant::now();
-        self.qp.post_send(&[SendWr { wr_id: round, op, flags, sges: &sges, inline: &[] }])?;
+        self.qp.post_send(&[SendWr {
+            wr_id: round,
+            op,
+            flags,
+            sges: &sges,
+            ..SendWr::default()
+        }])?;
         match self.cq.wait_one(Some(PATIENCE))? {
             Some(wc) => Ok((wc, begun.elapsed())),
             None => Err(Failure::plain(format!(

@@ -102,7 +102,7 @@ impl Scene {
             qp.post_recv(&[RecvWr { wr_id: round, sges: &sges }])?;
         }
         match act.service {
-            QpType::Rc | QpType::Uc => {
+            QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => {
                 let mtu = Mtu::B1024;
                 let options = ConnectOptions { mtu: Some(mtu), ..ConnectOptions::default() };
                 qp.connect_with(&requester.endpoint(mtu), &options)?;

@@ -23,7 +23,7 @@ const CAPABILITIES: [Capability; 41] = [
     yes("rc", "reliable connection"),
     yes("uc", "unreliable connection"),
     yes("ud", "unreliable datagram"),
-    no("xrc", "extended reliable connection; its packets are parsed and refused"),
+    yes("xrc", "extended reliable connection: domains, shared receive queues, shared targets"),
     no("rd", "reliable datagram"),
     no("raw_packet", ""),
     yes("send_with_immediate", ""),
@@ -112,6 +112,7 @@ mod tests {
         for (key, qp_type) in [("rc", QpType::Rc), ("uc", QpType::Uc), ("ud", QpType::Ud)] {
             assert_eq!(pd.create_qp(qp_type, &cq).build().is_ok(), has(key), "{key}");
         }
+        assert_eq!(context.open_xrcd().is_ok(), has("xrc"));
         for (key, window_type) in [
             ("memory_window_type_1", WindowType::Type1),
             ("memory_window_type_2a", WindowType::Type2A),

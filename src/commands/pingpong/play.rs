@@ -122,7 +122,7 @@ impl<'a> Player<'a> {
         let peer = theirs.queue_pairs.first().copied();
         let peer = peer.ok_or_else(|| Failure::plain("the peer has no queue pair"))?;
         let ah = match transport {
-            QpType::Rc | QpType::Uc => {
+            QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => {
                 let options = ConnectOptions {
                     mtu: Some(args.mtu),
                     service_level: args.sl,
@@ -245,7 +245,14 @@ impl<'a> Player<'a> {
             },
         };
         let sges = [self.memory.sge(0, self.size)];
-        self.qp.post_send(&[SendWr { wr_id: 1, op, flags, sges: &sges, inline: &inline }])?;
+        self.qp.post_send(&[SendWr {
+            wr_id: 1,
+            op,
+            flags,
+            sges: &sges,
+            inline: &inline,
+            ..SendWr::default()
+        }])?;
         self.sending = true;
         self.sent += 1;
         Ok(())

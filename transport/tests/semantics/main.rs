@@ -9,6 +9,7 @@
     clippy::cast_sign_loss,
     reason = "numbers of tests are small"
 )]
+#![expect(clippy::duplicate_mod, reason = "what RC must do, XRC must do, by the same tests")]
 
 mod bench;
 
@@ -27,3 +28,4 @@ mod states;
 mod swarm;
 mod uc;
 mod ud;
+mod xrc;

@@ -306,3 +306,24 @@ fn a_region_with_a_window_stays() {
     bench.inject(A, &Forge::send(Only, 0).invalidate(window).count_up(0, 8));
     bench.device(B).deregister(key).unwrap();
 }
+
+#[test]
+fn a_duplicate_send_invalidates_nothing() {
+    let mut bench = Setup::rc().pair();
+    let window_type = WindowType::Type2A;
+    let window = bench.window(B, window_type);
+    let bind = |bench: &mut Bench, window: Key, id| {
+        bench.post(B, wr(id, bench.bind(B, window, window, window_type, 0..64)));
+        bench.frames();
+        assert_eq!(bench.sends(B), [(id, Success)]);
+    };
+    bind(&mut bench, window, 1);
+    bench.recv(B, 7, 0..8);
+    let request = Forge::send(Only, 0).invalidate(window).count_up(0, 8);
+    bench.inject(A, &request);
+    // Bound anew under the same key, which a program may choose.
+    bind(&mut bench, window, 2);
+    bench.inject(A, &request);
+    bench.inject(A, &Forge::read(1, 0, window, 8));
+    assert_eq!(bench.frames(), ["B RDMA_READ_RESPONSE_ONLY 1"]);
+}

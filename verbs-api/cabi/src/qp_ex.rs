@@ -28,18 +28,14 @@ mod operations {
     pub(super) const SEND_WITH_INV: u64 = 1 << 9;
 
     const DATAGRAM: u64 = SEND | SEND_WITH_IMM;
-    const UNRELIABLE: u64 = DATAGRAM
-        | RDMA_WRITE
-        | RDMA_WRITE_WITH_IMM
-        | LOCAL_INV
-        | BIND_MW
-        | SEND_WITH_INV;
+    const UNRELIABLE: u64 =
+        DATAGRAM | RDMA_WRITE | RDMA_WRITE_WITH_IMM | LOCAL_INV | BIND_MW | SEND_WITH_INV;
     const RELIABLE: u64 = UNRELIABLE | RDMA_READ | ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD;
 
     /// What a type of queue pair can do.
     pub(super) const fn of(qp_type: super::QpType) -> u64 {
         match qp_type {
-            super::QpType::Rc => RELIABLE,
+            super::QpType::Rc | super::QpType::XrcSend | super::QpType::XrcRecv => RELIABLE,
             super::QpType::Uc => UNRELIABLE,
             super::QpType::Ud => DATAGRAM,
         }
@@ -207,7 +203,9 @@ extern "C" fn wr_bind_mw(
 fn send(qp: &Object<Qp>, imm: Option<u32>) -> SendOp {
     match qp.qp_type {
         QpType::Ud => send_nowhere(imm),
-        QpType::Rc | QpType::Uc => SendOp::Send { imm, invalidate: None },
+        QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => {
+            SendOp::Send { imm, invalidate: None }
+        }
     }
 }
 
@@ -268,14 +266,11 @@ extern "C" fn wr_set_inline_data(qp: Option<Ptr<Qp>>, addr: *const c_void, lengt
     with(&qp, |_, list| list.inline([(at, length)].into_iter()));
 }
 
-extern "C" fn wr_set_inline_data_list(
-    qp: Option<Ptr<Qp>>,
-    len: usize,
-    first: *const ibv_data_buf,
-) {
+extern "C" fn wr_set_inline_data_list(qp: Option<Ptr<Qp>>, len: usize, first: *const ibv_data_buf) {
     with(&qp, |_, list| match array(first, len) {
         Ok(pieces) => {
-            let piece = |piece: &ibv_data_buf| (piece.addr.expose_provenance() as u64, piece.length);
+            let piece =
+                |piece: &ibv_data_buf| (piece.addr.expose_provenance() as u64, piece.length);
             list.inline(pieces.iter().map(piece));
         }
         Err(errno) => list.note(errno),

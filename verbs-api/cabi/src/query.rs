@@ -62,14 +62,21 @@ pub(crate) extern "C" fn query_port_sized(
 
 /// An entry of the table by the numbers of C.
 fn entry(device: &dyn provider::Context, port: u32, index: u32) -> Result<ibv_gid_entry> {
-    let GidEntry { gid, gid_type, interface_index } = device.query_gid(u8::try_from(port)?, index)?;
+    let GidEntry { gid, gid_type, interface_index } =
+        device.query_gid(u8::try_from(port)?, index)?;
     let gid_type = match gid_type {
         GidType::Ib => 0,
         GidType::RoceV1 => 1,
         GidType::RoceV2 => 2,
     };
     let gid = gid.into();
-    Ok(ibv_gid_entry { gid, gid_index: index, port_num: port, gid_type, ndev_ifindex: interface_index })
+    Ok(ibv_gid_entry {
+        gid,
+        gid_index: index,
+        port_num: port,
+        gid_type,
+        ndev_ifindex: interface_index,
+    })
 }
 
 pub(crate) extern "C" fn query_gid(
@@ -172,7 +179,11 @@ pub(crate) extern "C" fn query_pkey(
 }
 
 /// The index of a P_Key in network order.
-pub(crate) extern "C" fn get_pkey_index(context: Option<Ptr<Context>>, port: u8, pkey: u16) -> c_int {
+pub(crate) extern "C" fn get_pkey_index(
+    context: Option<Ptr<Context>>,
+    port: u8,
+    pkey: u16,
+) -> c_int {
     number(|| {
         let device = live(&context)?.shared.device()?;
         let wanted = u16::from_be(pkey);

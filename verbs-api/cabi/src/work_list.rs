@@ -6,7 +6,7 @@
 use core::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use softrnic_model::verbs::{SendFlags, SendOp, SendWr, Sge};
+use softrnic_model::verbs::{SendFlags, SendOp, SendWr, Sge, SrqNum};
 
 use crate::convert::{BATCH, SendBatch, copy_in, filled};
 use crate::errno::{Errno, Result};
@@ -190,7 +190,7 @@ impl Building {
         let sges = if is_inline { None } else { self.elements.get(range.clone()) };
         let inline = if is_inline { self.inline.get(range) } else { None };
         let (sges, inline) = (sges.unwrap_or_default(), inline.unwrap_or_default());
-        SendWr { wr_id, op, flags, sges, inline }
+        SendWr { wr_id, op, flags, sges, inline, remote_srq: SrqNum::new(0) }
     }
 }
 

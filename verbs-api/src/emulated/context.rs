@@ -8,7 +8,7 @@ use softrnic_model::protection::{RegionChanges, RegionSpec, Translation};
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Gid, Key, PdId,
     PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendOp,
-    SendWr, SrqAttributes, SrqId, Subject, VerbError, Wc, WindowType,
+    SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, Subject, VerbError, Wc, WindowType, XrcdId,
 };
 
 use super::EmulatedContext;
@@ -198,7 +198,8 @@ impl Context for EmulatedContext {
             let new_rkey = Key::from_parts(present.index(), present.variant().wrapping_add(1));
             let op = SendOp::BindMw { window: present, new_rkey, window_type, bind: bind.info };
             let (wr_id, flags) = (bind.wr_id, bind.flags);
-            core.device.post_send(qp, &SendWr { wr_id, op, flags, sges: &[], inline: &[] })?;
+            core.device
+                .post_send(qp, &SendWr { wr_id, op, flags, sges: &[], ..SendWr::default() })?;
             Ok(new_rkey)
         })
     }
@@ -326,10 +327,30 @@ impl Context for EmulatedContext {
     }
 
     fn create_srq(&self, pd: PdId, attributes: &SrqAttributes) -> Verb<(SrqId, SrqAttributes)> {
+        self.create_srq_ex(&SrqInit { pd, attributes: *attributes, xrc: None })
+    }
+
+    fn create_srq_ex(&self, init: &SrqInit) -> Verb<(SrqId, SrqAttributes)> {
         self.with(|core| {
-            let srq = core.device.create_srq(pd, *attributes)?;
+            let srq = core.device.create_srq_ex(init)?;
             Ok((srq, core.device.query_srq(srq)?))
         })
+    }
+
+    fn srq_number(&self, srq: SrqId) -> Verb<SrqNum> {
+        self.with(|core| core.device.srq_number(srq))
+    }
+
+    fn open_xrcd(&self) -> Verb<XrcdId> {
+        self.with(|core| core.device.open_xrcd())
+    }
+
+    fn share_xrcd(&self, xrcd: XrcdId) -> Verb<()> {
+        self.with(|core| core.device.share_xrcd(xrcd))
+    }
+
+    fn close_xrcd(&self, xrcd: XrcdId) -> Verb<()> {
+        self.with(|core| core.device.close_xrcd(xrcd))
     }
 
     fn modify_srq(&self, srq: SrqId, limit: Option<u32>, max_wr: Option<u32>) -> Verb<()> {
@@ -379,9 +400,15 @@ impl Context for EmulatedContext {
             // The peer is owed an acknowledgement of what the program has been told of.
             core.send(now);
             core.device.destroy_qp(qp)?;
-            core.forget_events(Subject::Qp(qp));
+            if core.device.query_qp(qp).is_err() {
+                core.forget_events(Subject::Qp(qp));
+            }
             Ok(())
         })
+    }
+
+    fn open_qp(&self, xrcd: XrcdId, qp: QpNum) -> Verb<()> {
+        self.with(|core| core.device.open_qp(xrcd, qp))
     }
 
     fn post_send(&self, qp: QpNum, wrs: &[SendWr<'_>]) -> Result<(), PostError> {

@@ -447,7 +447,8 @@ fn a_list_is_posted_up_to_the_request_that_is_refused() {
     let (qp, mr) = world.qp(&cq, 0);
     let sges = [mr.sge(0, 8)];
     let op = SendOp::Send { imm: None, invalidate: None };
-    let good = SendWr { wr_id: 2, op, flags: SendFlags::SIGNALED, sges: &sges, inline: &[] };
+    let good =
+        SendWr { wr_id: 2, op, flags: SendFlags::SIGNALED, sges: &sges, ..SendWr::default() };
     let bad = SendWr { inline: &[1], ..good };
     let refused = qp.post_send(&[good, bad, good]).unwrap_err();
     assert_eq!((refused.index, refused.error.errno()), (1, 22));

@@ -78,7 +78,8 @@ impl Qp {
 
     fn post_one(&self, wr_id: u64, op: SendOp, local: Sge) -> Result<()> {
         let flags = SendFlags::SIGNALED;
-        let posted = self.post_send(&[SendWr { wr_id, op, flags, sges: &[local], inline: &[] }]);
+        let posted =
+            self.post_send(&[SendWr { wr_id, op, flags, sges: &[local], ..SendWr::default() }]);
         posted.map_err(|refused| Error { verb: "post_send", source: refused.error })
     }
 }

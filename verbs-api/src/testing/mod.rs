@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Gid, Key, Mtu, PdId,
     PortAttributes, PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum,
-    RecvWr, SendWr, SrqAttributes, SrqId, VerbError, Wc, WindowType,
+    RecvWr, SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType, XrcdId,
 };
 
 use crate::device::Context;
@@ -220,6 +220,30 @@ impl provider::Context for Recorder {
 
     fn create_srq(&self, _: PdId, attributes: &SrqAttributes) -> Verb<(SrqId, SrqAttributes)> {
         self.made("create_srq").map(|id| (SrqId(id), *attributes))
+    }
+
+    fn create_srq_ex(&self, init: &SrqInit) -> Verb<(SrqId, SrqAttributes)> {
+        Ok((SrqId(self.made("create_srq_ex")?), init.attributes))
+    }
+
+    fn srq_number(&self, srq: SrqId) -> Verb<SrqNum> {
+        Ok(SrqNum::new(srq.0))
+    }
+
+    fn open_xrcd(&self) -> Verb<XrcdId> {
+        self.made("open_xrcd").map(XrcdId)
+    }
+
+    fn share_xrcd(&self, _: XrcdId) -> Verb<()> {
+        self.say("share_xrcd")
+    }
+
+    fn close_xrcd(&self, _: XrcdId) -> Verb<()> {
+        self.say("close_xrcd")
+    }
+
+    fn open_qp(&self, _: XrcdId, _: QpNum) -> Verb<()> {
+        self.say("open_qp")
     }
 
     fn modify_srq(&self, _: SrqId, _: Option<u32>, _: Option<u32>) -> Verb<()> {

@@ -29,7 +29,7 @@ fn with_channel() -> (World, CompletionChannel) {
 fn send(end: &End, flags: SendFlags) {
     let op = SendOp::Send { imm: None, invalidate: None };
     let flags = flags | SendFlags::SIGNALED;
-    let wr = SendWr { wr_id: 1, op, flags, sges: &[end.sge(0, 8)], inline: &[] };
+    let wr = SendWr { wr_id: 1, op, flags, sges: &[end.sge(0, 8)], ..SendWr::default() };
     end.qp.post_send(&[wr]).unwrap();
     end.success();
 }

@@ -18,3 +18,4 @@ mod stress;
 mod weather;
 mod windows;
 mod world;
+mod xrc;

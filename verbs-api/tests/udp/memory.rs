@@ -143,7 +143,7 @@ fn after_deregistration_a_peer_that_goes_on_writing_reaches_nothing() {
                     op,
                     flags: SendFlags::SIGNALED,
                     sges: &[near.sge(0, 64 * 1024)],
-                    inline: &[],
+                    ..SendWr::default()
                 };
                 // Two under way at any time, until the far end refuses.
                 qps[0].post_send(&[wr, wr]).unwrap();

@@ -87,6 +87,7 @@ impl Bench {
             send_cq: near.cq.id(),
             recv_cq: near.cq.id(),
             srq: None,
+            xrcd: None,
             cap: SIZES,
             signal_all: false,
         }
@@ -119,6 +120,7 @@ const SEND: SendWr<'static> = SendWr {
     flags: SendFlags::SIGNALED,
     sges: &[],
     inline: &[],
+    remote_srq: softrnic_verbs::SrqNum::new(0),
 };
 
 /// Verb, what is wrong, the errno, and how it is done.

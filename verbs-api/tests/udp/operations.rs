@@ -118,7 +118,7 @@ fn elements_are_gathered_scattered_and_inlined() {
     far.qp.post_recv(&[RecvWr { wr_id: 1, sges: &places }]).unwrap();
     let send = SendOp::Send { imm: None, invalidate: None };
     let flags = SendFlags::SIGNALED;
-    let gathered = SendWr { wr_id: 2, op: send, flags, sges: &pieces, inline: &[] };
+    let gathered = SendWr { wr_id: 2, op: send, flags, sges: &pieces, ..SendWr::default() };
     near.qp.post_send(&[gathered]).unwrap();
     assert_eq!(far.success().byte_len, 4103);
     let sent = [near.bytes(100, 5), near.bytes(40_000, 4097), near.bytes(3, 1)].concat();
@@ -128,7 +128,16 @@ fn elements_are_gathered_scattered_and_inlined() {
     far.qp.recv(3, far.sge(0, 300)).unwrap();
     let inline: Vec<u8> = (0..=255).collect();
     let flags = flags | SendFlags::INLINE;
-    near.qp.post_send(&[SendWr { wr_id: 4, op: send, flags, sges: &[], inline: &inline }]).unwrap();
+    near.qp
+        .post_send(&[SendWr {
+            wr_id: 4,
+            op: send,
+            flags,
+            sges: &[],
+            inline: &inline,
+            ..SendWr::default()
+        }])
+        .unwrap();
     assert_eq!(far.success().byte_len, 256);
     assert_eq!(far.bytes(0, 256), inline);
     assert_eq!([near.success().wr_id, near.success().wr_id], [2, 4]);
@@ -150,7 +159,7 @@ fn only_what_is_signalled_completes_and_completions_come_in_order() {
         let flags = if wr_id % 5 == 0 { SendFlags::SIGNALED } else { SendFlags::empty() };
         let flags = if wr_id % 7 == 0 { flags | SendFlags::FENCE } else { flags };
         let sges = &[near.sge(8 * wr_id, 8)];
-        near.qp.post_send(&[SendWr { wr_id, op, flags, sges, inline: &[] }]).unwrap();
+        near.qp.post_send(&[SendWr { wr_id, op, flags, sges, ..SendWr::default() }]).unwrap();
     }
     let order: Vec<_> = (0..18).map(|_| near.success().wr_id).collect();
     assert!(order.iter().copied().eq((0..90).step_by(5)), "{order:?}");

@@ -51,7 +51,8 @@ fn a_target_that_posts_but_never_polls_answers_all_the_same() {
             while !enough.load(Ordering::Relaxed) {
                 // When the queue is full it is refused, which is fine.
                 let flags = SendFlags::empty();
-                let _ = back[1].post_send(&[SendWr { wr_id: 0, op, flags, sges, inline: &[] }]);
+                let _ =
+                    back[1].post_send(&[SendWr { wr_id: 0, op, flags, sges, ..SendWr::default() }]);
                 // A sleep would be longer than the engine waits for a poll.
                 let posted = Instant::now();
                 while posted.elapsed() < Duration::from_micros(50) {

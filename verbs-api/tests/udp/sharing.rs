@@ -84,7 +84,13 @@ fn many_queue_pairs_are_served_alike() {
         let op = SendOp::Write { remote_addr, rkey, imm: Some(n) };
         let flags = softrnic_verbs::SendFlags::SIGNALED;
         let sges = &[near.sge((2000 * n).into(), 3000)];
-        let wr = softrnic_verbs::SendWr { wr_id: n.into(), op, flags, sges, inline: &[] };
+        let wr = softrnic_verbs::SendWr {
+            wr_id: n.into(),
+            op,
+            flags,
+            sges,
+            ..softrnic_verbs::SendWr::default()
+        };
         sends.post_send(&[wr]).unwrap();
     }
     let mut told = BTreeSet::new();

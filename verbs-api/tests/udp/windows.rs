@@ -52,7 +52,7 @@ fn a_window_that_is_gone_shows_nothing() {
         |world, _window, key| {
             let op = SendOp::LocalInvalidate { key };
             let flags = SendFlags::SIGNALED;
-            let wr = SendWr { wr_id: 8, op, flags, sges: &[], inline: &[] };
+            let wr = SendWr { wr_id: 8, op, flags, sges: &[], ..SendWr::default() };
             world.far.qp.post_send(&[wr]).unwrap();
             assert_eq!(world.far.success().opcode, WcOpcode::LocalInvalidate);
         },

@@ -123,7 +123,7 @@ impl End {
     /// Posts a signalled request of one element.
     pub(crate) fn post(&self, wr_id: u64, op: SendOp, local: Sge) {
         let flags = SendFlags::SIGNALED;
-        let wr = SendWr { wr_id, op, flags, sges: &[local], inline: &[] };
+        let wr = SendWr { wr_id, op, flags, sges: &[local], ..SendWr::default() };
         self.qp.post_send(&[wr]).unwrap();
     }
 

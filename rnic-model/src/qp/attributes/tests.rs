@@ -129,7 +129,7 @@ const GOOD: &[(Mask, Set)] = &[
     (Mask::AV, |a| a.path.flow_label = 0xf_ffff),
 ];
 
-const TYPES: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
+const TYPES: [QpType; 5] = QpType::ALL;
 
 #[test]
 fn values_at_their_limits_are_good() {

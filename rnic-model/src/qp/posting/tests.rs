@@ -94,7 +94,7 @@ fn sges(lengths: &[u32]) -> Vec<Sge> {
 }
 
 fn wr(op: SendOp, sges: &[Sge]) -> SendWr<'_> {
-    SendWr { wr_id: 1, op, flags: SendFlags::empty(), sges, inline: &[] }
+    SendWr { wr_id: 1, op, flags: SendFlags::empty(), sges, ..SendWr::default() }
 }
 
 /// Posts in RTS to a queue pair that has the operation.
@@ -107,7 +107,11 @@ fn every_operation_on_every_service_in_every_state() {
     for (name, has) in services() {
         let memory = if has_no_data(name) { vec![] } else { sges(&[5, 3]) };
         let length = if has_no_data(name) { 0 } else { 8 };
-        for (qp_type, has) in [QpType::Ud, QpType::Uc, QpType::Rc].into_iter().zip(has) {
+        // XRC has what RC has, at the initiator; the target has no send queue.
+        let has = [has[0], has[1], has[2], has[2], false];
+        let types =
+            [QpType::Ud, QpType::Uc, QpType::Rc, QpType::XrcSend, QpType::XrcRecv].into_iter();
+        for (qp_type, has) in types.zip(has) {
             for (state, ready, _) in STATES {
                 let verdict = check_send(qp_type, state, &CAP, Mtu::B1024, &wr(op(name), &memory));
                 let expected = match (has, ready) {
@@ -273,9 +277,12 @@ fn receives_in_every_state() {
     let memory = sges(&[100, 0, 28]);
     for (state, _, accepted) in STATES {
         let wr = RecvWr { wr_id: 1, sges: &memory };
-        let verdict = check_recv(state, None, &CAP, &wr);
+        let verdict = check_recv(QpType::Rc, state, None, &CAP, &wr);
         assert_eq!(verdict.ok(), accepted.then_some(128), "{state:?}");
-        assert!(check_recv(state, Some(SrqId(1)), &CAP, &wr).is_err(), "{state:?}");
+        assert!(check_recv(QpType::Rc, state, Some(SrqId(1)), &CAP, &wr).is_err(), "{state:?}");
+        for qp_type in [QpType::XrcSend, QpType::XrcRecv] {
+            assert!(check_recv(qp_type, state, None, &CAP, &wr).is_err(), "{qp_type:?} {state:?}");
+        }
     }
 }
 
@@ -294,11 +301,15 @@ fn receives_are_counted_and_summed() {
     ] {
         let memory = sges(lengths);
         let wr = RecvWr { wr_id: 1, sges: &memory };
-        assert_eq!(check_recv(QpState::Rts, None, &CAP, &wr).ok(), expected, "{lengths:?}");
+        assert_eq!(
+            check_recv(QpType::Rc, QpState::Rts, None, &CAP, &wr).ok(),
+            expected,
+            "{lengths:?}"
+        );
         assert_eq!(check_srq_recv(&queue, &wr).ok(), expected, "{lengths:?}");
     }
     let one = SrqAttributes { max_sge: 1, ..queue };
     let wr = RecvWr { wr_id: 1, sges: &sges(&[1, 1]) };
     assert!(check_srq_recv(&one, &wr).is_err());
-    assert_eq!(check_recv(QpState::Rts, None, &CAP, &wr), Ok(2));
+    assert_eq!(check_recv(QpType::Rc, QpState::Rts, None, &CAP, &wr), Ok(2));
 }

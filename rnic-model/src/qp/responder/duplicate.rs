@@ -38,7 +38,7 @@ pub(super) fn on_duplicate(
 /// Only a READ whose sequence numbers, key and range lie inside the original one is answered.
 fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let got = packet.bth.psn();
-    let Some(Replay::Read { psn, key, addr, length, msn, .. }) = qp.responder.replays.find(got)
+    let Some(Replay::Read { psn, pd, key, addr, length, msn, .. }) = qp.responder.replays.find(got)
     else {
         return false;
     };
@@ -52,7 +52,8 @@ fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
         return false;
     }
     let left = reth.len();
-    let rest = ReadRest { psn: got, key, addr: reth.va(), left, msn, begun: false, again: true };
+    let rest =
+        ReadRest { psn: got, pd, key, addr: reth.va(), left, msn, begun: false, again: true };
     qp.responder.responses.repeat(Response::Read(rest))
 }
 

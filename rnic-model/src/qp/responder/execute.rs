@@ -4,15 +4,16 @@ use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
 use crate::protection::{AccessRequest, Grant, Side};
-use crate::queue::{CqEntry, RecvSlot, Slot};
-use crate::verbs::{Access, Key, QpNum, Wc, WcFlags, WcOpcode, WcStatus};
+use crate::queue::{CqEntry, Slot};
+use crate::verbs::{Access, Key, PdId, QpNum, SrqId, Wc, WcFlags, WcOpcode, WcStatus};
 use crate::wire::{OpcodeFacts, Operation, Packet};
 
 use super::judge::{judge_length, judge_permission};
+use super::landing::Landing;
 use super::replays::Replay;
 use super::responses::{ReadRest, Response};
 use super::{Fault, Message};
-use crate::qp::pair::Qp;
+use crate::qp::pair::{Qp, Taken};
 use crate::qp::{MAX_MESSAGE_BYTES, local};
 
 /// Judges and executes one packet. Returns how many sequence numbers it takes.
@@ -20,16 +21,17 @@ pub(super) fn execute<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
     memory: &M,
+    landing: Landing,
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
 ) -> Result<u32, Fault> {
     judge_permission(facts.operation, qp.attr.access)?;
     match facts.operation {
-        Operation::Send => send(qp, shared, memory, facts, packet).map(|()| 1),
-        Operation::Write => write(qp, shared, memory, facts, packet).map(|()| 1),
-        Operation::ReadRequest => read(qp, shared, facts, packet),
+        Operation::Send => send(qp, shared, memory, landing, facts, packet).map(|()| 1),
+        Operation::Write => write(qp, shared, memory, landing, facts, packet).map(|()| 1),
+        Operation::ReadRequest => read(qp, shared, landing, facts, packet),
         Operation::CompareSwap | Operation::FetchAdd => {
-            atomic(qp, shared, memory, facts, packet).map(|()| 1)
+            atomic(qp, shared, memory, landing, facts, packet).map(|()| 1)
         }
         Operation::ReadResponse
         | Operation::Acknowledge
@@ -44,20 +46,21 @@ pub(super) fn execute<M: Memory + ?Sized>(
 pub(super) fn remote_grant(
     qp: &Qp,
     shared: &Shared,
+    pd: PdId,
     key: Key,
     addr: u64,
     length: u64,
     needs: Access,
 ) -> Result<Grant, Fault> {
     let side = Side::Remote { qp: qp.num };
-    let request = AccessRequest { key, side, pd: qp.init.pd, addr, length, needs };
+    let request = AccessRequest { key, side, pd, addr, length, needs };
     Ok(shared.protection.check(&request)?)
 }
 
-fn take_recv(qp: &mut Qp, shared: &mut Shared) -> Result<RecvSlot, Fault> {
+fn take_recv(qp: &mut Qp, shared: &mut Shared, srq: Option<SrqId>) -> Result<Taken, Fault> {
     match qp.responder.spare.take() {
-        Some(slot) => Ok(slot),
-        None => qp.take_recv(shared).ok_or(Fault::NotReady),
+        Some(taken) => Ok(taken),
+        None => qp.take_recv(shared, srq).ok_or(Fault::NotReady),
     }
 }
 
@@ -65,35 +68,38 @@ fn send<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
     memory: &M,
+    landing: Landing,
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
 ) -> Result<(), Fault> {
-    let (slot, received) = match qp.responder.message {
-        Message::Send { slot, received } => (slot, received),
-        Message::Idle | Message::Skip | Message::Write { .. } => (take_recv(qp, shared)?, 0),
+    let (taken, received) = match qp.responder.message {
+        Message::Send { taken, received } => (taken, received),
+        Message::Idle | Message::Skip | Message::Write { .. } => {
+            (take_recv(qp, shared, landing.srq)?, 0)
+        }
     };
-    qp.responder.message = Message::Send { slot, received };
+    qp.responder.message = Message::Send { taken, received };
     judge_length(facts, packet, qp.attr.path_mtu)?;
     let total = received + packet.payload.len() as u64;
     if total > u64::from(MAX_MESSAGE_BYTES) {
         return Err(Fault::BadLength);
     }
-    if total > qp.recv_wqe(shared, slot).length {
+    if total > qp.recv_wqe(shared, taken).length {
         return Err(Fault::ReceiveTooSmall);
     }
-    local::scatter_receive(qp, shared, memory, slot, received, packet.payload)?;
+    local::scatter_receive(qp, shared, memory, taken, received, packet.payload)?;
     if !facts.place.ends() {
-        qp.responder.message = Message::Send { slot, received: total };
+        qp.responder.message = Message::Send { taken, received: total };
         return Ok(());
     }
     let invalidated = packet.ieth().map(crate::wire::Ieth::rkey);
     if let Some(key) = invalidated {
-        shared.protection.invalidate_remote(key, qp.num, qp.init.pd)?;
+        shared.protection.invalidate_remote(key, qp.num, landing.pd)?;
     }
     qp.responder.message = Message::Idle;
     qp.responder.msn = next_msn(qp.responder.msn);
     let byte_len = u32::try_from(total).unwrap_or(u32::MAX);
-    deliver(qp, shared, slot, packet, WcOpcode::Recv, byte_len);
+    deliver(qp, shared, taken, packet, WcOpcode::Recv, byte_len);
     Ok(())
 }
 
@@ -105,7 +111,7 @@ fn next_msn(msn: u32) -> u32 {
 fn deliver(
     qp: &mut Qp,
     shared: &mut Shared,
-    slot: RecvSlot,
+    taken: Taken,
     packet: &Packet<'_>,
     opcode: WcOpcode,
     byte_len: u32,
@@ -117,7 +123,7 @@ fn deliver(
     flags.set(WcFlags::WITH_INV, invalidated.is_some());
     flags.set(WcFlags::GRH, shared.profile.grh_flag_on_connected);
     let wc = Wc {
-        wr_id: qp.recv_wqe(shared, slot).wr_id,
+        wr_id: qp.recv_wqe(shared, taken).wr_id,
         status: WcStatus::Success,
         opcode,
         flags,
@@ -129,27 +135,32 @@ fn deliver(
         src_qp: QpNum::new(0),
         pkey_index: 0,
     };
-    qp.release_recv(shared, slot);
+    let cq = qp.recv_cq(shared, taken);
+    qp.release_recv(shared, taken);
     shared.count(Counter::RdmaReceives);
     let entry = CqEntry { wc, slot: Slot::Receive };
-    shared.complete(qp.init.recv_cq, entry, packet.bth.solicited());
+    shared.complete(cq, entry, packet.bth.solicited());
 }
 
 fn write<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
     memory: &M,
+    Landing { pd, srq }: Landing,
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
 ) -> Result<(), Fault> {
     // A receive is needed for the immediate before anything is placed, so that the packet can
     // come again.
-    if packet.imm_dt().is_some() && qp.responder.spare.is_none() && qp.peek_recv(shared).is_none() {
+    if packet.imm_dt().is_some()
+        && qp.responder.spare.is_none()
+        && qp.peek_recv(shared, srq).is_none()
+    {
         return Err(Fault::NotReady);
     }
     judge_length(facts, packet, qp.attr.path_mtu)?;
     let (key, addr, left, length) = match (qp.responder.message, packet.reth()) {
-        (Message::Write { key, addr, left, length }, None) => (key, addr, left, length),
+        (Message::Write { key, addr, left, length, .. }, None) => (key, addr, left, length),
         (_, Some(reth)) => (reth.rkey(), reth.va(), reth.len(), reth.len()),
         (_, None) => return Err(Fault::OpcodeSequence),
     };
@@ -162,19 +173,20 @@ fn write<M: Memory + ?Sized>(
         // The first packet is judged for the whole message, each later one for what it brings:
         // the right may have gone in between.
         let judged = if packet.reth().is_some() { length } else { here };
-        let grant = remote_grant(qp, shared, key, addr, u64::from(judged), Access::REMOTE_WRITE)?;
+        let judged = u64::from(judged);
+        let grant = remote_grant(qp, shared, pd, key, addr, judged, Access::REMOTE_WRITE)?;
         memory.write(grant.memory, grant.offset, packet.payload)?;
     }
     if !facts.place.ends() {
         let addr = addr.wrapping_add(u64::from(here));
-        qp.responder.message = Message::Write { key, addr, left: left - here, length };
+        qp.responder.message = Message::Write { key, addr, left: left - here, length, srq };
         return Ok(());
     }
     qp.responder.message = Message::Idle;
     qp.responder.msn = next_msn(qp.responder.msn);
     if packet.imm_dt().is_some() {
-        let slot = take_recv(qp, shared)?;
-        deliver(qp, shared, slot, packet, WcOpcode::RecvRdmaWithImm, length);
+        let taken = take_recv(qp, shared, srq)?;
+        deliver(qp, shared, taken, packet, WcOpcode::RecvRdmaWithImm, length);
     }
     Ok(())
 }
@@ -182,6 +194,7 @@ fn write<M: Memory + ?Sized>(
 fn read(
     qp: &mut Qp,
     shared: &Shared,
+    Landing { pd, .. }: Landing,
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
 ) -> Result<u32, Fault> {
@@ -195,14 +208,14 @@ fn read(
         return Err(Fault::BadLength);
     }
     if length != 0 {
-        remote_grant(qp, shared, key, addr, u64::from(length), Access::REMOTE_READ)?;
+        remote_grant(qp, shared, pd, key, addr, u64::from(length), Access::REMOTE_READ)?;
     }
     let psn = qp.responder.expected;
     let psns = length.div_ceil(qp.attr.path_mtu.bytes()).max(1);
     qp.responder.msn = next_msn(qp.responder.msn);
     let msn = qp.responder.msn;
-    qp.responder.replays.keep(Replay::Read { psn, psns, key, addr, length, msn });
-    let rest = ReadRest { psn, key, addr, left: length, msn, begun: false, again: false };
+    qp.responder.replays.keep(Replay::Read { psn, psns, pd, key, addr, length, msn });
+    let rest = ReadRest { psn, pd, key, addr, left: length, msn, begun: false, again: false };
     qp.responder.responses.push(Response::Read(rest));
     Ok(psns)
 }
@@ -211,6 +224,7 @@ fn atomic<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &Shared,
     memory: &M,
+    Landing { pd, .. }: Landing,
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
 ) -> Result<(), Fault> {
@@ -222,7 +236,7 @@ fn atomic<M: Memory + ?Sized>(
     if !eth.va().is_multiple_of(8) {
         return Err(Fault::Misaligned);
     }
-    let grant = remote_grant(qp, shared, eth.rkey(), eth.va(), 8, Access::REMOTE_ATOMIC)?;
+    let grant = remote_grant(qp, shared, pd, eth.rkey(), eth.va(), 8, Access::REMOTE_ATOMIC)?;
     let original = if facts.operation == Operation::CompareSwap {
         memory.compare_swap(grant.memory, grant.offset, eth.compare(), eth.swap_or_add())?
     } else {

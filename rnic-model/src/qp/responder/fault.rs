@@ -33,6 +33,11 @@ pub(crate) enum Fault {
     Local(Failure),
     /// No receive request is posted.
     NotReady,
+    /// The shared receive queue that a request of XRC names is none, is in another XRC domain, or
+    /// is not the one that its message began with.
+    WrongSrq,
+    /// That queue has failed.
+    SrqFailed,
 }
 
 impl Fault {
@@ -44,7 +49,8 @@ impl Fault {
             | Self::NotPermitted
             | Self::TooManyReads
             | Self::BadLength
-            | Self::Misaligned => Some(NakCode::InvalidRequest),
+            | Self::Misaligned
+            | Self::WrongSrq => Some(NakCode::InvalidRequest),
             Self::ReceiveTooSmall
                 if profile.receive_too_small.requester == WcStatus::RemoteOperationError =>
             {
@@ -52,7 +58,7 @@ impl Fault {
             }
             Self::ReceiveTooSmall => Some(NakCode::InvalidRequest),
             Self::Access(_) => Some(NakCode::RemoteAccess),
-            Self::Memory | Self::Local(_) => Some(NakCode::RemoteOperational),
+            Self::Memory | Self::Local(_) | Self::SrqFailed => Some(NakCode::RemoteOperational),
             Self::NotReady => None,
         }
     }
@@ -71,7 +77,9 @@ impl Fault {
             | Self::Misaligned
             | Self::Access(_)
             | Self::Memory
-            | Self::NotReady => None,
+            | Self::NotReady
+            | Self::WrongSrq
+            | Self::SrqFailed => None,
         }
     }
 
@@ -84,9 +92,10 @@ impl Fault {
             | Self::TooManyReads
             | Self::BadLength
             | Self::Misaligned
-            | Self::ReceiveTooSmall => Some(AsyncEvent::QpRequestError(qp)),
+            | Self::ReceiveTooSmall
+            | Self::WrongSrq => Some(AsyncEvent::QpRequestError(qp)),
             Self::Access(_) => Some(AsyncEvent::QpAccessError(qp)),
-            Self::Memory | Self::Local(_) => Some(AsyncEvent::QpFatal(qp)),
+            Self::Memory | Self::Local(_) | Self::SrqFailed => Some(AsyncEvent::QpFatal(qp)),
             Self::NotReady => None,
         }
     }
@@ -98,10 +107,11 @@ impl Fault {
             | Self::NotPermitted
             | Self::TooManyReads
             | Self::BadLength
-            | Self::Misaligned => Counter::ResponderRemoteInvalidRequest,
+            | Self::Misaligned
+            | Self::WrongSrq => Counter::ResponderRemoteInvalidRequest,
             Self::ReceiveTooSmall => Counter::ResponderLocalLength,
             Self::Access(_) => Counter::ResponderRemoteAccess,
-            Self::Memory | Self::Local(_) => Counter::ResponderRemoteOperation,
+            Self::Memory | Self::Local(_) | Self::SrqFailed => Counter::ResponderRemoteOperation,
             Self::NotReady => Counter::SentRnrNak,
         }
     }
@@ -118,7 +128,9 @@ impl Fault {
             | Self::Misaligned
             | Self::Access(_)
             | Self::Memory
-            | Self::Local(_) => Counter::DropRefused,
+            | Self::Local(_)
+            | Self::WrongSrq
+            | Self::SrqFailed => Counter::DropRefused,
         }
     }
 }

@@ -71,6 +71,7 @@ pub(super) fn judge_length(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qp::pair::Taken;
     use crate::queue::RecvQueue;
     use crate::verbs::{Key, RecvWr};
     use crate::wire::{Opcode, Service};
@@ -79,12 +80,12 @@ mod tests {
     fn every_opcode_after_every_message_state() {
         let mut queue = RecvQueue::new(1, 0);
         queue.post(&RecvWr { wr_id: 0, sges: &[] });
-        let slot = queue.take().unwrap();
-        let write = Message::Write { key: Key(0), addr: 0, left: 1, length: 2 };
-        for message in [Message::Idle, Message::Send { slot, received: 0 }, write] {
+        let taken = Taken::own(queue.take().unwrap());
+        let write = Message::Write { key: Key(0), addr: 0, left: 1, length: 2, srq: None };
+        for message in [Message::Idle, Message::Send { taken, received: 0 }, write] {
             for code in 0..=255 {
                 let Some(facts) = Opcode(code).facts() else { continue };
-                if !matches!(facts.service, Service::Rc | Service::Uc) {
+                if !matches!(facts.service, Service::Rc | Service::Uc | Service::Xrc) {
                     continue;
                 }
                 let starts = facts.name.ends_with("FIRST") || facts.name.contains("ONLY");

@@ -1,13 +1,14 @@
-//! The responder: judges request packets of RC and UC, carries them out, and owes answers.
+//! The responder: judges request packets of RC, UC and XRC, carries them out, and owes answers.
 //!
 //! [`on_request`] is the one function that branches and changes state. The order in which it asks
-//! is itself a rule (IBA 9.6.1): sequence number, place in the message, opcode allowed, resources,
-//! length, key and range; then it executes and acknowledges.
+//! is itself a rule (IBA 9.6.1): sequence number, place in the message, shared receive queue (XRC),
+//! opcode allowed, resources, length, key and range; then it executes and acknowledges.
 
 mod duplicate;
 mod execute;
 mod fault;
 mod judge;
+mod landing;
 mod replays;
 mod responses;
 
@@ -15,15 +16,15 @@ use crate::Instant;
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
-use crate::queue::RecvSlot;
-use crate::verbs::{AsyncEvent, Key, Psn, QpState, QpType};
+use crate::verbs::{AsyncEvent, Key, Psn, QpState, SrqId};
 use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome};
 
 use super::failure::Failure;
 use super::flush;
-use super::pair::Qp;
+use super::pair::{Qp, Taken};
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
+use landing::judge_landing;
 use replays::Replays;
 use responses::{Response, ResponseQueue};
 pub(crate) use responses::{answered, is_due, next_frame, notified, read_payload, refused};
@@ -34,9 +35,10 @@ pub(crate) enum Message {
     /// None: a First or an Only is due.
     Idle,
     /// A SEND, into this receive request.
-    Send { slot: RecvSlot, received: u64 },
-    /// A WRITE: where the next byte goes, and how many are still to come.
-    Write { key: Key, addr: u64, left: u32, length: u32 },
+    Send { taken: Taken, received: u64 },
+    /// A WRITE: where the next byte goes, and how many are still to come; the shared receive queue
+    /// is that of an immediate.
+    Write { key: Key, addr: u64, left: u32, length: u32, srq: Option<SrqId> },
     /// The rest of it is dropped (UC).
     Skip,
 }
@@ -49,7 +51,7 @@ pub(crate) struct Responder {
     msn: u32,
     message: Message,
     /// A receive request that a broken UC message gave back; the next SEND takes it first.
-    spare: Option<RecvSlot>,
+    spare: Option<Taken>,
     /// A NAK for the expected packet is out; until that packet comes all later ones are dropped.
     nak_sent: bool,
     established: bool,
@@ -92,13 +94,13 @@ impl Responder {
     }
 
     /// Drops everything. Returns the receive request that was being filled.
-    pub(crate) fn abandon(&mut self) -> Option<RecvSlot> {
+    pub(crate) fn abandon(&mut self) -> Option<Taken> {
         let spare = self.spare.take();
         self.responses.clear();
         self.replays.clear();
         self.cnp_due = false;
         match core::mem::replace(&mut self.message, Message::Idle) {
-            Message::Send { slot, .. } => Some(slot),
+            Message::Send { taken, .. } => Some(taken),
             Message::Idle | Message::Write { .. } | Message::Skip => spare,
         }
     }
@@ -120,7 +122,7 @@ impl Responder {
     }
 }
 
-/// A request packet of RC or UC arrived for a queue pair that may receive.
+/// A request packet of a connected service arrived for a queue pair that may receive.
 pub(crate) fn on_request<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -132,7 +134,7 @@ pub(crate) fn on_request<M: Memory + ?Sized>(
         qp.responder.established = true;
         shared.raise(AsyncEvent::CommunicationEstablished(qp.num));
     }
-    if qp.is(QpType::Rc) {
+    if qp.init.qp_type.is_reliable() {
         on_reliable(qp, shared, memory, facts, packet);
     } else {
         on_unreliable(qp, shared, memory, facts, packet);
@@ -155,8 +157,7 @@ fn on_reliable<M: Memory + ?Sized>(
             return qp.responder.refuse(Syndrome::Nak(NakCode::PsnSequence));
         }
     }
-    let verdict = judge_sequence(&qp.responder.message, facts)
-        .and_then(|()| execute::execute(qp, shared, memory, facts, packet));
+    let verdict = judge_and_execute(qp, shared, memory, facts, packet);
     match verdict {
         Ok(psns) => {
             qp.responder.nak_sent = false;
@@ -168,6 +169,19 @@ fn on_reliable<M: Memory + ?Sized>(
         }
         Err(fault) => fail(qp, shared, fault),
     }
+}
+
+/// A packet that is in sequence. Returns how many sequence numbers it takes.
+fn judge_and_execute<M: Memory + ?Sized>(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    memory: &M,
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+) -> Result<u32, Fault> {
+    judge_sequence(&qp.responder.message, facts)?;
+    let landing = judge_landing(qp, shared, packet)?;
+    execute::execute(qp, shared, memory, landing, facts, packet)
 }
 
 /// A request of RC cannot be carried out: the peer is told, and unless it may try again both
@@ -184,9 +198,9 @@ fn fail(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
         qp.responder.refuse(Syndrome::Nak(code));
     }
     let reported = match (qp.responder.message, fault.receive_failure(&shared.profile)) {
-        (Message::Send { slot, .. }, Some(why)) => {
+        (Message::Send { taken, .. }, Some(why)) => {
             qp.responder.message = Message::Idle;
-            flush::fail_recv(qp, shared, slot, why);
+            flush::fail_recv(qp, shared, taken, why);
             true
         }
         _ => false,
@@ -223,15 +237,14 @@ fn on_unreliable<M: Memory + ?Sized>(
     if qp.responder.message == Message::Skip {
         return shared.count(Counter::DropPsnGap);
     }
-    let verdict = judge_sequence(&qp.responder.message, facts)
-        .and_then(|()| execute::execute(qp, shared, memory, facts, packet));
+    let verdict = judge_and_execute(qp, shared, memory, facts, packet);
     let Err(fault) = verdict else { return };
     shared.count(fault.dropped_counter());
     match (fault, qp.responder.message) {
         // The program's own buffer is at fault: its receive fails, and the queue pair with it.
-        (Fault::Local(why), Message::Send { slot, .. }) => {
+        (Fault::Local(why), Message::Send { taken, .. }) => {
             qp.responder.message = Message::Idle;
-            flush::fail_recv(qp, shared, slot, why);
+            flush::fail_recv(qp, shared, taken, why);
             flush::to_error(qp, shared);
         }
         _ => give_up_message(qp, Message::Skip),
@@ -240,8 +253,8 @@ fn on_unreliable<M: Memory + ?Sized>(
 
 /// Drops what was received of a UC message; its receive request serves the next one.
 fn give_up_message(qp: &mut Qp, next: Message) {
-    if let Message::Send { slot, .. } = qp.responder.message {
-        qp.responder.spare = Some(slot);
+    if let Message::Send { taken, .. } = qp.responder.message {
+        qp.responder.spare = Some(taken);
     }
     qp.responder.message = next;
 }
@@ -253,7 +266,7 @@ pub(crate) fn on_unknown_opcode(
     shared: &mut Shared,
     packet: &Packet<'_>,
 ) -> Result<(), Counter> {
-    if !qp.is(QpType::Rc) || packet.bth.psn() != qp.responder.expected {
+    if !qp.init.qp_type.is_reliable() || packet.bth.psn() != qp.responder.expected {
         return Err(Counter::DropUnknownOpcode);
     }
     fail(qp, shared, Fault::UnsupportedOpcode);

@@ -2,12 +2,12 @@
 
 use alloc::boxed::Box;
 
-use crate::verbs::{Key, Psn};
+use crate::verbs::{Key, PdId, Psn};
 
 /// An answer that was given and may be asked for again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replay {
-    Read { psn: Psn, psns: u32, key: Key, addr: u64, length: u32, msn: u32 },
+    Read { psn: Psn, psns: u32, pd: PdId, key: Key, addr: u64, length: u32, msn: u32 },
     Atomic { psn: Psn, original: u64, msn: u32 },
 }
 

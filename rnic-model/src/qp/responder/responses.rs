@@ -7,8 +7,8 @@ use crate::device::{FrameOut, Origin, Payload, Shared};
 use crate::memory::Memory;
 use crate::qp::headers::{Kind, bth, place};
 use crate::qp::pair::Qp;
-use crate::verbs::{Access, Key, Psn, QpState};
-use crate::wire::{Aeth, AtomicAckEth, Bth, Opcode, Operation, Place, Service, Syndrome};
+use crate::verbs::{Access, Key, PdId, Psn, QpState};
+use crate::wire::{Aeth, AtomicAckEth, Bth, Opcode, Operation, Place, Syndrome};
 
 use super::execute::remote_grant;
 use super::{Fault, fail};
@@ -29,6 +29,7 @@ pub(super) enum Response {
 pub(super) struct ReadRest {
     /// Sequence number of the next packet.
     pub(super) psn: Psn,
+    pub(super) pd: PdId,
     pub(super) key: Key,
     pub(super) addr: u64,
     pub(super) left: u32,
@@ -185,7 +186,7 @@ pub(crate) fn next_frame(qp: &Qp, frame: &mut FrameOut) -> bool {
             frame.header.push(&Aeth::new(Syndrome::ACK, msn));
             frame.header.push(&AtomicAckEth::new(original));
         }
-        Response::Read(ReadRest { psn, key, addr, left, msn, begun, .. }) => {
+        Response::Read(ReadRest { psn, pd, key, addr, left, msn, begun, .. }) => {
             let len = left.min(qp.attr.path_mtu.bytes());
             let place = place(!begun, len == left);
             begin(qp, frame, Operation::ReadResponse, place, psn, len);
@@ -193,7 +194,7 @@ pub(crate) fn next_frame(qp: &Qp, frame: &mut FrameOut) -> bool {
                 frame.header.push(&Aeth::new(Syndrome::ACK, msn));
             }
             if len != 0 {
-                frame.payload = Payload::Region { key, addr };
+                frame.payload = Payload::Region { pd, key, addr };
                 frame.payload_len = len;
             }
         }
@@ -209,7 +210,7 @@ fn begin(
     psn: Psn,
     payload_len: u32,
 ) {
-    let kind = Kind::new(Service::Rc, operation, place);
+    let kind = Kind::new(qp.service(), operation, place);
     let bth = bth(qp, kind, qp.attr.dest_qp, psn, payload_len);
     frame.begin(qp, Origin::Response, psn, &bth);
 }
@@ -226,11 +227,10 @@ pub(crate) fn read_payload<M: Memory + ?Sized>(
     qp: &Qp,
     shared: &Shared,
     memory: &M,
-    key: Key,
-    addr: u64,
+    (pd, key, addr): (PdId, Key, u64),
     into: &mut [u8],
 ) -> Result<(), Fault> {
-    let grant = remote_grant(qp, shared, key, addr, into.len() as u64, Access::REMOTE_READ)?;
+    let grant = remote_grant(qp, shared, pd, key, addr, into.len() as u64, Access::REMOTE_READ)?;
     Ok(memory.read(grant.memory, grant.offset, into)?)
 }
 

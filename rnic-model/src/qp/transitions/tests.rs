@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::*;
 
-const TYPES: [QpType; 3] = [QpType::Rc, QpType::Uc, QpType::Ud];
+const TYPES: [QpType; 5] = QpType::ALL;
 
 /// Attributes that occur in some step.
 const KNOWN: QpAttributeMask = mask! {
@@ -17,30 +17,30 @@ const KNOWN: QpAttributeMask = mask! {
 /// Written attribute by attribute, where the code is written step by step: for each attribute and
 /// type, the steps that demand it (`!`) and those that take it. `*` stands for every state.
 const ORACLE: &str = "
-    STATE               rc uc ud  *>RESET *>ERR SQD>RTS RTS>RTS INIT>INIT SQD>SQD
-    STATE               uc ud     SQE>RTS
-    STATE               rc uc ud  RESET>INIT INIT>RTR RTR>RTS RTS>SQD
-    PKEY_INDEX          rc uc ud  RESET>INIT! INIT>INIT INIT>RTR SQD>SQD
-    PORT                rc uc ud  RESET>INIT! INIT>INIT
-    PORT                rc        SQD>SQD
-    ACCESS_FLAGS        rc uc     RESET>INIT! INIT>INIT INIT>RTR RTR>RTS RTS>RTS SQD>RTS SQD>SQD
-    ACCESS_FLAGS        uc        SQE>RTS
-    QKEY                ud        RESET>INIT! INIT>INIT INIT>RTR RTR>RTS RTS>RTS SQD>RTS SQE>RTS SQD>SQD
-    AV                  rc uc     INIT>RTR! SQD>SQD
-    PATH_MTU            rc uc     INIT>RTR!
-    DEST_QPN            rc uc     INIT>RTR!
-    RQ_PSN              rc uc     INIT>RTR!
-    MAX_DEST_RD_ATOMIC  rc        INIT>RTR! SQD>SQD
-    MIN_RNR_TIMER       rc        INIT>RTR! RTR>RTS RTS>RTS SQD>RTS SQD>SQD
-    SQ_PSN              rc uc ud  RTR>RTS!
-    MAX_QP_RD_ATOMIC    rc        RTR>RTS! SQD>SQD
-    TIMEOUT             rc        RTR>RTS! SQD>SQD
-    RETRY_CNT           rc        RTR>RTS! SQD>SQD
-    RNR_RETRY           rc        RTR>RTS! SQD>SQD
-    CUR_STATE           rc uc ud  RTR>RTS RTS>RTS SQD>RTS
-    CUR_STATE           uc ud     SQE>RTS
-    EN_SQD_ASYNC_NOTIFY rc uc ud  RTS>SQD
-    RATE_LIMIT          rc        INIT>RTR RTR>RTS RTS>RTS
+    STATE               rc uc ud xi xt  *>RESET *>ERR SQD>RTS RTS>RTS INIT>INIT SQD>SQD
+    STATE               uc ud           SQE>RTS
+    STATE               rc uc ud xi xt  RESET>INIT INIT>RTR RTR>RTS RTS>SQD
+    PKEY_INDEX          rc uc ud xi xt  RESET>INIT! INIT>INIT INIT>RTR SQD>SQD
+    PORT                rc uc ud xi xt  RESET>INIT! INIT>INIT
+    PORT                rc xi xt        SQD>SQD
+    ACCESS_FLAGS        rc uc xi xt     RESET>INIT! INIT>INIT INIT>RTR RTR>RTS RTS>RTS SQD>RTS SQD>SQD
+    ACCESS_FLAGS        uc              SQE>RTS
+    QKEY                ud              RESET>INIT! INIT>INIT INIT>RTR RTR>RTS RTS>RTS SQD>RTS SQE>RTS SQD>SQD
+    AV                  rc uc xi xt     INIT>RTR! SQD>SQD
+    PATH_MTU            rc uc xi xt     INIT>RTR!
+    DEST_QPN            rc uc xi xt     INIT>RTR!
+    RQ_PSN              rc uc xi xt     INIT>RTR!
+    MAX_DEST_RD_ATOMIC  rc xt           INIT>RTR! SQD>SQD
+    MIN_RNR_TIMER       rc xt           INIT>RTR! RTR>RTS RTS>RTS SQD>RTS SQD>SQD
+    SQ_PSN              rc uc ud xi xt  RTR>RTS!
+    MAX_QP_RD_ATOMIC    rc xi           RTR>RTS! SQD>SQD
+    TIMEOUT             rc xi xt        RTR>RTS! SQD>SQD
+    RETRY_CNT           rc xi           RTR>RTS! SQD>SQD
+    RNR_RETRY           rc xi           RTR>RTS! SQD>SQD
+    CUR_STATE           rc uc ud xi xt  RTR>RTS RTS>RTS SQD>RTS
+    CUR_STATE           uc ud           SQE>RTS
+    EN_SQD_ASYNC_NOTIFY rc uc ud xi xt  RTS>SQD
+    RATE_LIMIT          rc              INIT>RTR RTR>RTS RTS>RTS
 ";
 
 /// What the oracle says of one step.
@@ -71,6 +71,8 @@ fn cells() -> Vec<(u32, QpType, QpState, QpState, bool)> {
                 "rc" => types.push(QpType::Rc),
                 "uc" => types.push(QpType::Uc),
                 "ud" => types.push(QpType::Ud),
+                "xi" => types.push(QpType::XrcSend),
+                "xt" => types.push(QpType::XrcRecv),
                 step => {
                     let (from, to) = step.trim_end_matches('!').split_once('>').expect(line);
                     for from in parse_states(from) {
@@ -162,6 +164,12 @@ fn every_step_of_ud_with_every_mask() {
 }
 
 #[test]
+fn every_step_of_xrc_with_every_mask() {
+    every_step_with_every_mask(QpType::XrcSend);
+    every_step_with_every_mask(QpType::XrcRecv);
+}
+
+#[test]
 fn unsupported_and_unknown_attributes_spoil_every_legal_change() {
     let foreign = [
         mask!(ALT_PATH),
@@ -191,7 +199,7 @@ fn unsupported_and_unknown_attributes_spoil_every_legal_change() {
 
 #[test]
 fn the_walk_that_every_program_takes() {
-    let walks: [(QpType, [QpAttributeMask; 3]); 3] = [
+    let walks: [(QpType, [QpAttributeMask; 3]); 5] = [
         (
             QpType::Rc,
             [
@@ -209,6 +217,22 @@ fn the_walk_that_every_program_takes() {
             ],
         ),
         (QpType::Ud, [mask!(STATE PKEY_INDEX PORT QKEY), mask!(STATE), mask!(STATE SQ_PSN)]),
+        (
+            QpType::XrcSend,
+            [
+                mask!(STATE PKEY_INDEX PORT ACCESS_FLAGS),
+                mask!(STATE AV PATH_MTU DEST_QPN RQ_PSN),
+                mask!(STATE TIMEOUT RETRY_CNT RNR_RETRY SQ_PSN MAX_QP_RD_ATOMIC),
+            ],
+        ),
+        (
+            QpType::XrcRecv,
+            [
+                mask!(STATE PKEY_INDEX PORT ACCESS_FLAGS),
+                mask!(STATE AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER),
+                mask!(STATE TIMEOUT SQ_PSN),
+            ],
+        ),
     ];
     for (qp_type, masks) in walks {
         let states = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts];

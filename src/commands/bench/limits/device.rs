@@ -220,7 +220,13 @@ impl End {
                 let request = |(number, sges)| {
                     let to = peer.region.plus(place(posted + number));
                     let op = SendOp::Write { remote_addr: to.addr, rkey: to.rkey, imm: None };
-                    SendWr { wr_id: number, op, flags: SendFlags::SIGNALED, sges, inline: &[] }
+                    SendWr {
+                        wr_id: number,
+                        op,
+                        flags: SendFlags::SIGNALED,
+                        sges,
+                        ..SendWr::default()
+                    }
                 };
                 let list = (0..).zip(sges.iter().map(|sges| &sges[..])).map(request);
                 qp.post_send(&list.collect::<Vec<_>>())?;
@@ -245,7 +251,14 @@ impl End {
         let (qp, _) = self.lanes.first().ok_or_else(silence)?;
         let op = SendOp::Send { imm: None, invalidate: None };
         let flags = SendFlags::SIGNALED.union(SendFlags::INLINE);
-        Ok(qp.post_send(&[SendWr { wr_id: 0, op, flags, sges: &[], inline: &[7; 8] }])?)
+        Ok(qp.post_send(&[SendWr {
+            wr_id: 0,
+            op,
+            flags,
+            sges: &[],
+            inline: &[7; 8],
+            ..SendWr::default()
+        }])?)
     }
 
     /// Waits for a message on the first queue pair and posts its receive again; `None` when `over`

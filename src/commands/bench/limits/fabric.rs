@@ -119,7 +119,7 @@ impl Rig {
                 let sges = [Sge { addr, length: 8, lkey: key }];
                 let op = SendOp::Write { remote_addr: addr, rkey, imm: None };
                 let flags = SendFlags::SIGNALED;
-                let wr = SendWr { wr_id: self.posted, op, flags, sges: &sges, inline: &[] };
+                let wr = SendWr { wr_id: self.posted, op, flags, sges: &sges, ..SendWr::default() };
                 self.device(host).post_send(qp, &wr).map_err(refused)?;
             }
             self.fabric.run_until_idle(0);
@@ -160,6 +160,7 @@ impl End {
             send_cq: cq,
             recv_cq: cq,
             srq: None,
+            xrcd: None,
             cap: QpCapabilities::default(),
             signal_all: false,
         };

@@ -1,9 +1,9 @@
 //! Packets made by hand.
 
-use softrnic_model::verbs::{Key, QpType};
+use softrnic_model::verbs::{Key, QpType, SrqNum};
 use softrnic_model::wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, HeaderBuf, Ieth, Opcode, Operation, Place, Reth,
-    Service, Syndrome,
+    Service, Syndrome, XrcEth,
 };
 
 use super::{BASE, Bench, EndId, QKEY};
@@ -23,6 +23,7 @@ pub(crate) struct Forge {
     aeth: Option<(Syndrome, u32)>,
     original: u64,
     qkey: u32,
+    srq: Option<SrqNum>,
     payload: Vec<u8>,
 }
 
@@ -40,6 +41,7 @@ impl Forge {
             aeth: None,
             original: 0,
             qkey: QKEY,
+            srq: None,
             payload: Vec::new(),
         }
     }
@@ -103,6 +105,12 @@ impl Forge {
         self
     }
 
+    /// Names this shared receive queue instead of the peer's (XRC).
+    pub(crate) fn srq(mut self, srq: SrqNum) -> Self {
+        self.srq = Some(srq);
+        self
+    }
+
     pub(crate) fn qkey(mut self, qkey: u32) -> Self {
         self.qkey = qkey;
         self
@@ -128,15 +136,19 @@ impl Forge {
     pub(crate) fn bytes(&self, bench: &Bench, from: EndId) -> Vec<u8> {
         let me = bench.end(from);
         let peer = bench.end(me.peer.unwrap());
-        let requester = if self.operation.is_response() { peer } else { me };
+        let is_response = self.operation.is_response();
+        let (requester, dest) = if is_response { (peer, peer.qp) } else { (me, peer.target) };
         let (_, init) = bench.fabric.host(me.host).device.query_qp(me.qp).unwrap();
         let service = match init.qp_type {
             QpType::Rc => Service::Rc,
             QpType::Uc => Service::Uc,
             QpType::Ud => Service::Ud,
+            QpType::XrcSend | QpType::XrcRecv => Service::Xrc,
         };
         let invalidate = self.invalidate.is_some();
         let opcode = match self.opcode {
+            // Those of XRC are those of RC under another service.
+            Some(opcode) if service == Service::Xrc => Opcode(opcode | (service as u8) << 5),
             Some(opcode) => Opcode(opcode),
             None => {
                 Opcode::compose(service, self.operation, self.place, false, invalidate).unwrap()
@@ -144,11 +156,15 @@ impl Forge {
         };
         let psn = requester.first_psn.plus(self.psn.cast_unsigned());
         let pad = self.payload.len().wrapping_neg() & 3;
-        let bth = Bth::new(opcode, peer.qp, psn).with_ack_req(self.ack_req).with_pad(pad);
+        let bth = Bth::new(opcode, dest, psn).with_ack_req(self.ack_req).with_pad(pad);
         let mut header = HeaderBuf::new();
         header.push(&bth);
         if service == Service::Ud {
             header.push(&Deth::new(self.qkey, me.qp));
+        }
+        if service == Service::Xrc && !is_response {
+            let srq = self.srq.unwrap_or(bench.remote_srq(from));
+            header.push(&XrcEth::new(srq.get()));
         }
         self.reth.iter().for_each(|reth| header.push(reth));
         self.atomic.iter().for_each(|eth| header.push(eth));

@@ -23,8 +23,8 @@ use softrnic_model::counters::Counter;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, Event, Gid, Key, PdId, Psn,
-    QpAttributeMask, QpAttributes, QpNum, QpState, SendOp, SrqId, VerbError, Wc, WcFlags, WcOpcode,
-    WcStatus, WindowType,
+    QpAttributeMask, QpAttributes, QpNum, QpState, SendOp, SrqId, SrqNum, VerbError, Wc, WcFlags,
+    WcOpcode, WcStatus, WindowType, XrcdId,
 };
 use softrnic_model::wire::Route;
 use softrnic_model::{Device, FrameOut, Instant, Memory, MemoryId};
@@ -63,7 +63,12 @@ pub(crate) struct End {
     pub(crate) send_cq: CqId,
     pub(crate) recv_cq: CqId,
     pub(crate) srq: Option<SrqId>,
+    /// What it sends with.
     pub(crate) qp: QpNum,
+    /// What serves its peer: the same queue pair, but of XRC.
+    pub(crate) target: QpNum,
+    /// The domain of the target.
+    pub(crate) xrcd: Option<XrcdId>,
     pub(crate) memory: MemoryId,
     /// Of all its memory, with all rights.
     pub(crate) key: Key,
@@ -97,7 +102,18 @@ impl Bench {
 
     pub(crate) fn try_post(&mut self, end: EndId, wr: &Wr) -> Result<(), VerbError> {
         let End { qp, key, .. } = self.end(end);
-        wr.with(key, |wr| self.device(end).post_send(qp, wr))
+        let remote_srq = self.remote_srq(end);
+        wr.with(key, remote_srq, |wr| self.device(end).post_send(qp, wr))
+    }
+
+    /// The queue that requests of an end name.
+    pub(crate) fn remote_srq(&self, end: EndId) -> SrqNum {
+        let peer = self.end(end).peer.map(|peer| self.end(peer));
+        let named = peer.and_then(|peer| {
+            let device = &self.fabric.host(peer.host).device;
+            device.srq_number(peer.srq.filter(|_| peer.xrcd.is_some())?).ok()
+        });
+        named.unwrap_or_default()
     }
 
     pub(crate) fn post(&mut self, end: EndId, wr: Wr) {
@@ -167,8 +183,10 @@ impl Bench {
     }
 
     pub(crate) fn state(&mut self, end: EndId) -> QpState {
-        let qp = self.end(end).qp;
-        self.device(end).query_qp(qp).unwrap().0.state
+        let End { qp, target, .. } = self.end(end);
+        let states = [qp, target].map(|qp| self.device(end).query_qp(qp).unwrap().0.state);
+        // Of two queue pairs, the one in error.
+        if states[1] == QpState::Err { states[1] } else { states[0] }
     }
 
     pub(crate) fn states(&mut self) -> (QpState, QpState) {
@@ -193,13 +211,38 @@ impl Bench {
         change: impl FnOnce(&mut QpAttributes),
     ) -> Result<(), VerbError> {
         let qp = self.end(end).qp;
+        self.modify_qp(end, qp, mask, change)
+    }
+
+    fn modify_qp(
+        &mut self,
+        end: EndId,
+        qp: QpNum,
+        mask: QpAttributeMask,
+        change: impl FnOnce(&mut QpAttributes),
+    ) -> Result<(), VerbError> {
         let (mut attributes, _) = self.device(end).query_qp(qp)?;
         change(&mut attributes);
         self.device(end).modify_qp(qp, &attributes, mask)
     }
 
+    /// As [`Bench::modify`], of what serves the peer.
+    pub(crate) fn modify_target(
+        &mut self,
+        end: EndId,
+        mask: QpAttributeMask,
+        change: impl FnOnce(&mut QpAttributes),
+    ) -> Result<(), VerbError> {
+        let qp = self.end(end).target;
+        self.modify_qp(end, qp, mask, change)
+    }
+
     pub(crate) fn enter(&mut self, end: EndId, state: QpState) {
+        let End { qp, target, .. } = self.end(end);
         self.modify(end, QpAttributeMask::STATE, |attr| attr.state = state).unwrap();
+        if target != qp {
+            self.modify_target(end, QpAttributeMask::STATE, |attr| attr.state = state).unwrap();
+        }
     }
 
     /// Bytes of an end's memory.

@@ -3,7 +3,7 @@
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
     Access, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpState, QpType,
-    SrqAttributes, SrqId,
+    SrqAttributes, SrqId, SrqInit, XrcSrq,
 };
 use softrnic_model::{Device, DeviceConfig};
 use softrnic_transport::sim::{Fabric, FabricConfig, HostId};
@@ -71,6 +71,14 @@ impl Setup {
         Self::of(QpType::Rc)
     }
 
+    /// Ends that have an initiator and a target each.
+    pub(crate) fn xrc() -> Self {
+        let mut setup = Self::of(QpType::XrcSend);
+        let QpCapabilities { max_recv_wr: max_wr, max_recv_sge: max_sge, .. } = setup.cap;
+        setup.srq = Some(SrqAttributes { max_wr, max_sge, srq_limit: 0 });
+        setup
+    }
+
     pub(crate) fn uc() -> Self {
         Self::of(QpType::Uc)
     }
@@ -121,7 +129,11 @@ pub(crate) fn steps(qp_type: QpType) -> [(QpState, QpAttributeMask); 3] {
         M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER,
         M::MAX_QP_RD_ATOMIC | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY,
     ];
+    let target = [M::empty(), reliable[1], M::TIMEOUT];
+    let initiator = [M::empty(), M::empty(), reliable[2]];
     let more = |step: usize| match qp_type {
+        QpType::XrcSend => connected[step] | initiator[step],
+        QpType::XrcRecv => connected[step] | target[step],
         QpType::Rc => connected[step] | reliable[step],
         QpType::Uc => connected[step],
         QpType::Ud => [M::QKEY, M::empty(), M::empty()][step],
@@ -165,7 +177,11 @@ impl Bench {
         let key = device.register(spec).unwrap();
         let send_cq = device.create_cq(setup.cqe).unwrap();
         let recv_cq = device.create_cq(setup.cqe).unwrap();
-        let srq = setup.srq.map(|srq| device.create_srq(pd, srq).unwrap());
+        let xrcd = (setup.qp_type == QpType::XrcSend).then(|| device.open_xrcd().unwrap());
+        let xrc = xrcd.map(|xrcd| XrcSrq { xrcd, cq: recv_cq });
+        let srq = setup
+            .srq
+            .map(|attributes| device.create_srq_ex(&SrqInit { pd, attributes, xrc }).unwrap());
         let first_psn = Psn::new(setup.first_psn[id.0 % 2]);
         let end = End {
             host,
@@ -174,6 +190,8 @@ impl Bench {
             recv_cq,
             srq,
             qp: softrnic_model::verbs::QpNum::new(0),
+            target: softrnic_model::verbs::QpNum::new(0),
+            xrcd,
             memory,
             key,
             first_psn,
@@ -194,17 +212,27 @@ impl Bench {
 
     /// Gives an end a (new) queue pair, made of the objects that it has.
     pub(crate) fn create_qp(&mut self, setup: &Setup, end: EndId) {
-        let End { pd, send_cq, recv_cq, srq, .. } = self.end(end);
+        let End { pd, send_cq, recv_cq, srq, xrcd, .. } = self.end(end);
         let init = QpInit {
             pd,
             qp_type: setup.qp_type,
             send_cq,
             recv_cq,
             srq,
+            xrcd: None,
             cap: setup.cap,
             signal_all: setup.signal_all,
         };
-        self.ends[end.0].qp = self.device(end).create_qp(&init).unwrap();
+        let qp = self.device(end).create_qp(&init).unwrap();
+        let target = match xrcd {
+            None => qp,
+            Some(_) => {
+                let init = QpInit { qp_type: QpType::XrcRecv, xrcd, ..init };
+                self.device(end).create_qp(&init).unwrap()
+            }
+        };
+        self.ends[end.0].qp = qp;
+        self.ends[end.0].target = target;
     }
 
     /// Replaces an end's queue pair by one that receives from `srq`, and connects it again.
@@ -245,10 +273,18 @@ impl Bench {
         let peer = self.end(me.peer.unwrap());
         let dgid = self.fabric.host(peer.host).device.gids()[0];
         let mut attributes = setup.attributes_towards(&me, &peer, dgid);
-        for (step, mask) in steps(setup.qp_type) {
-            if state >= step {
-                attributes.state = step;
-                self.device(end).modify_qp(me.qp, &attributes, mask).unwrap();
+        for (qp, qp_type, dest) in
+            [(me.qp, setup.qp_type, peer.target), (me.target, QpType::XrcRecv, peer.qp)]
+        {
+            if qp_type == QpType::XrcRecv && me.xrcd.is_none() {
+                continue;
+            }
+            attributes.dest_qp = dest;
+            for (step, mask) in steps(qp_type) {
+                if state >= step {
+                    attributes.state = step;
+                    self.device(end).modify_qp(qp, &attributes, mask).unwrap();
+                }
             }
         }
     }

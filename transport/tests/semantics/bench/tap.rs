@@ -75,6 +75,9 @@ impl Tap {
         let mut state = self.0.borrow_mut();
         state.names.retain(|known| known.end != id);
         state.names.push(name);
+        if peer.target != peer.qp {
+            state.names.push(Name { dest: peer.target, ..name });
+        }
     }
 
     /// The first frame with this text from now on meets this fate.

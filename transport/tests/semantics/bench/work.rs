@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use softrnic_model::verbs::{Key, RecvWr, SendFlags, SendOp, SendWr, Sge};
+use softrnic_model::verbs::{Key, RecvWr, SendFlags, SendOp, SendWr, Sge, SrqNum};
 
 use super::BASE;
 
@@ -23,10 +23,11 @@ pub(crate) struct Wr {
     pub(crate) flags: SendFlags,
     pieces: Vec<Piece>,
     inline: Vec<u8>,
+    srq: Option<SrqNum>,
 }
 
 pub(crate) const fn wr(id: u64, op: SendOp) -> Wr {
-    Wr { id, op, flags: SendFlags::SIGNALED, pieces: Vec::new(), inline: Vec::new() }
+    Wr { id, op, flags: SendFlags::SIGNALED, pieces: Vec::new(), inline: Vec::new(), srq: None }
 }
 
 impl Wr {
@@ -40,6 +41,12 @@ impl Wr {
     /// With any element.
     pub(crate) fn sge(mut self, addr: u64, length: u32, lkey: Key) -> Self {
         self.pieces.push(Piece::Raw(Sge { addr, length, lkey }));
+        self
+    }
+
+    /// Naming this shared receive queue, not that of the peer (XRC).
+    pub(crate) fn to(mut self, srq: SrqNum) -> Self {
+        self.srq = Some(srq);
         self
     }
 
@@ -66,12 +73,18 @@ impl Wr {
         self.pieces.iter().map(sge).collect()
     }
 
-    pub(super) fn with<T>(&self, key: Key, act: impl FnOnce(&SendWr<'_>) -> T) -> T {
+    pub(crate) fn with<T>(
+        &self,
+        key: Key,
+        remote_srq: SrqNum,
+        act: impl FnOnce(&SendWr<'_>) -> T,
+    ) -> T {
         let (wr_id, op, flags) = (self.id, self.op, self.flags);
-        act(&SendWr { wr_id, op, flags, sges: &self.sges(key), inline: &self.inline })
+        let remote_srq = self.srq.unwrap_or(remote_srq);
+        act(&SendWr { wr_id, op, flags, sges: &self.sges(key), inline: &self.inline, remote_srq })
     }
 
-    pub(super) fn with_recv<T>(&self, key: Key, act: impl FnOnce(&RecvWr<'_>) -> T) -> T {
+    pub(crate) fn with_recv<T>(&self, key: Key, act: impl FnOnce(&RecvWr<'_>) -> T) -> T {
         act(&RecvWr { wr_id: self.id, sges: &self.sges(key) })
     }
 }

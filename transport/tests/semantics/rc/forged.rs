@@ -16,7 +16,7 @@ use crate::bench::{A, B, Bench, Forge, Setup, send, wr};
 
 /// A has sent two WRITEs and a READ of 300 bytes, two packets; nothing has arrived.
 fn waiting() -> Bench {
-    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
     let b = bench.remote(B);
     bench.tap.rule(|_| Fate::Drop);
     bench.post(A, wr(1, b.write(0)).at(0..8));
@@ -58,7 +58,7 @@ fn out_of_the_window_nothing_happens() {
 
 #[test]
 fn before_anything_was_sent_everything_is_out_of_the_window() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     for psn in [-1, 0, 1] {
         responses(psn).iter().for_each(|response| bench.inject(B, response));
     }
@@ -69,7 +69,7 @@ fn before_anything_was_sent_everything_is_out_of_the_window() {
 #[test]
 fn a_queue_pair_that_sends_nothing_takes_no_responses() {
     for state in [QpState::Rtr, Err] {
-        let setup = Setup::rc();
+        let setup = super::setup();
         let mut bench = setup.pair();
         bench.enter(A, QpState::Reset);
         bench.advance(&setup, A, QpState::Rtr);
@@ -210,7 +210,7 @@ fn a_hail_of_forged_losses_ends_in_an_error_and_not_in_a_storm() {
 
 #[test]
 fn an_acknowledgement_of_all_ends_all_that_needs_no_data() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     bench.tap.rule(|_| Fate::Drop);
     for id in 0..5 {
         bench.post(A, wr(id, send()).at(0..8));

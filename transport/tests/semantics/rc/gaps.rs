@@ -11,7 +11,7 @@ use crate::bench::{A, B, Forge, Setup, send, wr};
 
 #[test]
 fn a_gap_is_reported_once_and_all_after_it_is_sent_again() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     for id in 0..6 {
         bench.recv(B, 10 + id, id * 8..id * 8 + 8);
         bench.post(A, wr(id, send()).at(id * 8..id * 8 + 8));
@@ -33,7 +33,7 @@ fn a_gap_is_reported_once_and_all_after_it_is_sent_again() {
 
 #[test]
 fn the_next_gap_is_reported_again() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     // The fifth is lost when it is sent for the first time, and for the second.
     for lost in [1, 5, 5] {
@@ -52,7 +52,7 @@ fn the_next_gap_is_reported_again() {
 fn gaps_cost_retries() {
     for (retry_count, status, states) in [(0, RetryExceeded, (Err, Rts)), (1, Success, (Rts, Rts))]
     {
-        let mut setup = Setup::rc();
+        let mut setup = super::setup();
         setup.attributes.retry_count = retry_count;
         let mut bench = setup.pair();
         let b = bench.remote(B);
@@ -67,7 +67,7 @@ fn gaps_cost_retries() {
 
 #[test]
 fn the_middle_of_a_message_is_sent_again_from_where_it_broke() {
-    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
     bench.recv(B, 7, 0..2000);
     bench.tap.once("A SEND_MIDDLE 3", Fate::Drop);
     bench.post(A, wr(1, send()).at(0..2000));
@@ -82,7 +82,7 @@ fn the_middle_of_a_message_is_sent_again_from_where_it_broke() {
 
 #[test]
 fn an_answer_that_skips_a_read_says_that_its_answer_was_lost() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     bench.tap.once("B RDMA_READ_RESPONSE_ONLY 0", Fate::Drop);
     bench.post(A, wr(1, b.read(0)).at(1000..1008));
@@ -95,7 +95,7 @@ fn an_answer_that_skips_a_read_says_that_its_answer_was_lost() {
 #[test]
 fn a_read_asks_again_for_what_is_missing_and_no_more() {
     for lost in 0..8_u32 {
-        let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+        let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
         let b = bench.remote(B);
         let place = if lost == 0 { "FIRST" } else { "MIDDLE" };
         bench.tap.once(&format!("B RDMA_READ_RESPONSE_{place} {lost}"), Fate::Drop);
@@ -113,7 +113,7 @@ fn a_read_asks_again_for_what_is_missing_and_no_more() {
 
 #[test]
 fn an_atomic_whose_answer_is_skipped_is_asked_for_again_and_done_once() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     let before = bench.word(B, 64);
     bench.tap.once("B ATOMIC_ACKNOWLEDGE 0", Fate::Drop);
@@ -128,7 +128,7 @@ fn an_atomic_whose_answer_is_skipped_is_asked_for_again_and_done_once() {
 #[test]
 fn sending_again_passes_over_what_needed_no_packet() {
     // A bind or an invalidate between lost requests was carried out already.
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     let window_type = WindowType::Type2A;
     let window = bench.window(A, window_type);
@@ -146,7 +146,7 @@ fn sending_again_passes_over_what_needed_no_packet() {
 #[test]
 fn naks_that_wait_to_be_sent_are_merged() {
     // A driver takes in a batch before it sends: each gap in it gets no answer of its own.
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     let packet = |psn| Forge::write(Place::Only, psn).range(0, b.key, 4).count_up(0, 4).quiet();
     for psn in 0..1000 {
@@ -158,7 +158,7 @@ fn naks_that_wait_to_be_sent_are_merged() {
 
 #[test]
 fn acknowledgements_count_messages() {
-    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
     let b = bench.remote(B);
     bench.recv(B, 7, 0..1000);
     let requests = [
@@ -179,7 +179,7 @@ fn acknowledgements_count_messages() {
 fn with_a_long_time_out_what_comes_later_still_tells_of_a_loss() {
     // The answer is lost twice; the second time nothing follows it, and time-outs take hours.
     for timeout in [0, 31] {
-        let mut setup = Setup::rc();
+        let mut setup = super::setup();
         setup.attributes.timeout = timeout;
         let mut bench = setup.pair();
         let b = bench.remote(B);

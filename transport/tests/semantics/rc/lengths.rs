@@ -14,7 +14,7 @@ use crate::bench::{A, B, BASE, Bench, EndId, Forge, Remote, Setup, send, send_im
 fn all_kinds(mtu: Mtu, len: u64) {
     let half = (len + 8).next_multiple_of(1 << 12);
     let memory = 2 * half as usize;
-    let setup = Setup { mtu, first_psn: [0xff_ffff, 0xff_fffe], memory, ..Setup::rc() };
+    let setup = Setup { mtu, first_psn: [0xff_ffff, 0xff_fffe], memory, ..super::setup() };
     let mut bench = setup.pair();
     let b = bench.remote(B);
     bench.recv(B, 7, half..half + len);
@@ -71,7 +71,7 @@ fn huge(bench: &mut Bench, end: EndId) -> Key {
 #[test]
 fn the_longest_read_takes_half_of_all_sequence_numbers() {
     for first_psn in [[0x00_1000, 0], [0x80_0000, 0], [0xff_ffff, 0]] {
-        let mut bench = Setup { mtu: Mtu::B256, first_psn, ..Setup::rc() }.pair();
+        let mut bench = Setup { mtu: Mtu::B256, first_psn, ..super::setup() }.pair();
         let key = huge(&mut bench, B);
         bench.inject(A, &Forge::read(0, 0, key, 1 << 31));
         // Its numbers are taken, and the next one is 2^23 further on.
@@ -88,7 +88,7 @@ fn the_longest_read_takes_half_of_all_sequence_numbers() {
 
 #[test]
 fn a_repeated_part_at_the_end_of_the_longest_read() {
-    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
     let key = huge(&mut bench, B);
     bench.inject(A, &Forge::read(0, 0, key, 1 << 31));
     let last = (1 << 23) - 1;
@@ -102,7 +102,7 @@ fn a_repeated_part_at_the_end_of_the_longest_read() {
 #[test]
 fn a_write_may_say_2_gib_and_no_more() {
     for (len, naked) in [(1 << 31, false), ((1 << 31) + 1, true)] {
-        let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+        let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
         let key = huge(&mut bench, B);
         bench.inject(A, &Forge::write(Place::First, 0).range(0, key, len).count_up(0, 256));
         let refused = bench.frames().iter().any(|text| text.contains("NAK"));
@@ -159,7 +159,7 @@ fn talk(bench: &mut Bench) -> [u64; 2] {
 #[ignore = "moves 2^24 packets, which takes some seconds"]
 fn two_gib_in_one_message() {
     for read in [false, true] {
-        let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+        let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
         let keys = [A, B].map(|end| huge(&mut bench, end));
         let b = Remote { key: keys[1] };
         let op = if read { b.read(0) } else { b.write(0) };

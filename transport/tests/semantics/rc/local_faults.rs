@@ -8,7 +8,7 @@ use softrnic_model::verbs::WcStatus::{
 };
 use softrnic_model::verbs::{Access, Key, Sge, WindowType};
 
-use crate::bench::{A, B, BASE, Bench, Setup, Wr, send, send_imm, wr};
+use crate::bench::{A, B, BASE, Bench, Wr, send, send_imm, wr};
 
 /// Elements that may not be used: (what, the element). The key may only be read.
 fn elements(bench: &mut Bench) -> Vec<(&'static str, Sge)> {
@@ -57,10 +57,10 @@ fn expect_failure(bench: &mut Bench, faulty: Wr, what: &str, status: WcStatus) {
 
 #[test]
 fn elements_that_may_not_be_read() {
-    let count = elements(&mut Setup::rc().pair()).len();
+    let count = elements(&mut super::setup().pair()).len();
     for at in 0..count {
         for op in 0..2 {
-            let mut bench = Setup::rc().pair();
+            let mut bench = super::setup().pair();
             let (what, sge) = elements(&mut bench)[at];
             let op = [send(), send_imm(1)][op];
             bench.recv(B, 7, 0..1 << 16);
@@ -73,9 +73,9 @@ fn elements_that_may_not_be_read() {
 
 #[test]
 fn elements_that_may_not_be_written() {
-    let count = elements(&mut Setup::rc().pair()).len();
+    let count = elements(&mut super::setup().pair()).len();
     for at in 0..=count {
-        let mut bench = Setup::rc().pair();
+        let mut bench = super::setup().pair();
         let read_only = bench.register(A, 0..64, Access::REMOTE_READ);
         let mut elements = elements(&mut bench);
         elements.push(("no local write", Sge { addr: BASE, length: 8, lkey: read_only }));
@@ -85,7 +85,7 @@ fn elements_that_may_not_be_written() {
         expect_failure(&mut bench, faulty, what, LocalProtectionError);
         if sge.length == 8 {
             for op in [b.add(64, 1), b.swap(64, 0, 0)] {
-                let mut bench = Setup::rc().pair();
+                let mut bench = super::setup().pair();
                 let read_only = bench.register(A, 0..64, Access::REMOTE_READ);
                 let mut elements = super::local_faults::elements(&mut bench);
                 elements.push(("no local write", Sge { addr: BASE, length: 8, lkey: read_only }));
@@ -101,7 +101,7 @@ fn elements_that_may_not_be_written() {
 
 #[test]
 fn elements_of_length_0_need_no_key() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     let nothing = |id, op| wr(id, op).sge(u64::MAX, 0, Key(0xdead_beef));
     bench.recv(B, 7, 0..8);
@@ -114,7 +114,7 @@ fn elements_of_length_0_need_no_key() {
 
 #[test]
 fn inline_data_needs_no_key_and_is_taken_at_once() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     let bytes: Vec<u8> = (0..=255).collect();
     bench.post(A, wr(1, b.write(100)).sge(BASE, 8, Key(0xdead_beef)).inline(&bytes));
@@ -153,7 +153,7 @@ fn binds_and_invalidates_that_fail() {
         }),
     ];
     for (what, faulty) in cases {
-        let mut bench = Setup::rc().pair();
+        let mut bench = super::setup().pair();
         let faulty = faulty(&mut bench);
         expect_failure(&mut bench, faulty, what, MwBindError);
     }

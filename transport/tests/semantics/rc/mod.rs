@@ -1,4 +1,7 @@
-//! Reliable connections.
+//! Reliable connections. All of it is done on extended reliable connections once more, see
+//! [`super::xrc`].
+
+use crate::bench::Setup;
 
 mod duplicates;
 mod faults;
@@ -11,3 +14,8 @@ mod not_ready;
 mod pace;
 mod reads;
 mod silence;
+
+/// What the tests are done on.
+fn setup() -> Setup {
+    Setup::rc()
+}

@@ -6,7 +6,7 @@ use softrnic_model::verbs::WcStatus::{RnrRetryExceeded, Success, WorkRequestFlus
 use softrnic_model::wire::{NakCode, Syndrome};
 use softrnic_transport::sim::Fate;
 
-use crate::bench::{A, B, Bench, Forge, Setup, send, wr};
+use crate::bench::{A, B, Bench, Forge, send, wr};
 
 /// Microseconds of each code, as the table of the specification has them.
 const TIMER_US: [u64; 32] = [
@@ -16,7 +16,7 @@ const TIMER_US: [u64; 32] = [
 ];
 
 fn pair(timer: u8, rnr_retry: u8) -> Bench {
-    let mut setup = Setup::rc();
+    let mut setup = super::setup();
     setup.attributes.min_rnr_timer = timer;
     setup.attributes.rnr_retry = rnr_retry;
     setup.pair()
@@ -103,7 +103,7 @@ fn a_copy_of_the_nak_costs_no_retry_and_no_time() {
 #[test]
 fn signs_of_loss_that_come_late_do_not_disturb_the_wait() {
     // Without a time-out, only the timer of the wait gets it going again.
-    let mut setup = Setup::rc();
+    let mut setup = super::setup();
     setup.attributes.timeout = 0;
     let mut bench = setup.pair();
     bench.post(A, wr(1, send()).at(0..8));

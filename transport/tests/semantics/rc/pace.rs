@@ -15,7 +15,7 @@ const PACKETS: u64 = LEN / 1024;
 fn lossy(op: fn(Remote) -> SendOp) -> (u64, u64) {
     let (mut timeouts, mut frames) = (0, 0);
     for seed in 0..10 {
-        let mut bench = Setup { memory: LEN as usize, ..Setup::rc() }.pair();
+        let mut bench = Setup { memory: LEN as usize, ..super::setup() }.pair();
         let mut rng = Rng::new(seed);
         bench.tap.silence();
         bench.tap.rule(move |_| if rng.chance(1) { Fate::Drop } else { Fate::Pass });

@@ -17,7 +17,7 @@ fn asked(frames: &[String]) -> usize {
 #[test]
 fn no_more_are_open_than_the_requester_may_have() {
     for depth in 1..=16 {
-        let mut setup = Setup::rc();
+        let mut setup = super::setup();
         setup.attributes.max_rd_atomic = depth;
         setup.attributes.max_dest_rd_atomic = depth;
         let mut bench = setup.pair();
@@ -36,7 +36,7 @@ fn no_more_are_open_than_the_requester_may_have() {
 
 #[test]
 fn other_requests_overtake_no_read_that_waits() {
-    let mut setup = Setup::rc();
+    let mut setup = super::setup();
     setup.attributes.max_rd_atomic = 1;
     let mut bench = setup.pair();
     let b = bench.remote(B);
@@ -52,7 +52,7 @@ fn other_requests_overtake_no_read_that_waits() {
 
 #[test]
 fn a_fence_waits_for_reads_and_nothing_else() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     bench.post(A, wr(1, b.write(200)).at(200..208));
     bench.post(A, wr(2, b.write(300)).at(200..208).with_flags(SendFlags::FENCE));
@@ -80,7 +80,7 @@ fn a_fence_waits_for_reads_and_nothing_else() {
 
 #[test]
 fn a_fence_holds_when_the_read_is_asked_for_again() {
-    let mut bench = Setup::rc().pair();
+    let mut bench = super::setup().pair();
     let b = bench.remote(B);
     bench.tap.once("B RDMA_READ_RESPONSE_ONLY 0", Fate::Drop);
     bench.post(A, wr(1, b.read(0)).at(0..8));
@@ -93,7 +93,7 @@ fn a_fence_holds_when_the_read_is_asked_for_again() {
 #[test]
 fn a_long_read_is_asked_for_in_parts_that_fit_the_window() {
     let device = DeviceConfig { window_bytes: 16 * 256, ..DeviceConfig::default() };
-    let mut bench = Setup { mtu: Mtu::B256, device, ..Setup::rc() }.pair();
+    let mut bench = Setup { mtu: Mtu::B256, device, ..super::setup() }.pair();
     let b = bench.remote(B);
     bench.post(A, wr(1, b.read(0)).at(30_000..40_000));
     bench.run();
@@ -116,7 +116,7 @@ fn a_long_read_is_asked_for_in_parts_that_fit_the_window() {
 #[test]
 fn a_window_bounds_what_is_on_its_way() {
     let device = DeviceConfig { window_bytes: 16 * 256, ..DeviceConfig::default() };
-    let mut bench = Setup { mtu: Mtu::B256, device, ..Setup::rc() }.pair();
+    let mut bench = Setup { mtu: Mtu::B256, device, ..super::setup() }.pair();
     let b = bench.remote(B);
     bench.tap.rule(|seen| if seen.text.starts_with("B ") { Fate::Drop } else { Fate::Pass });
     bench.post(A, wr(1, b.write(0)).at(0..20_000));
@@ -132,7 +132,7 @@ fn a_window_bounds_what_is_on_its_way() {
 
 #[test]
 fn answers_are_scattered_over_all_elements() {
-    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
     let b = bench.remote(B);
     let request = wr(1, b.read(0)).at(1000..1100).at(2000..2000).at(3000..3700).at(900..1000);
     bench.post(A, request);
@@ -143,7 +143,7 @@ fn answers_are_scattered_over_all_elements() {
 
 #[test]
 fn messages_are_gathered_from_all_elements() {
-    let mut bench = Setup { mtu: Mtu::B256, ..Setup::rc() }.pair();
+    let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
     let receive = wr(7, send()).at(0..300).at(5000..5001).at(400..1000);
     bench.try_recv(B, &receive).unwrap();
     bench.post(A, wr(1, send()).at(10..20).at(9000..9500).at(50..50).at(0..30));

@@ -5,10 +5,10 @@ use softrnic_model::verbs::QpState::{Err, Rts};
 use softrnic_model::verbs::WcStatus::{RetryExceeded, Success, WorkRequestFlushed};
 use softrnic_transport::sim::Fate;
 
-use crate::bench::{A, B, Bench, Setup, send, wr};
+use crate::bench::{A, B, Bench, send, wr};
 
 fn pair(timeout: u8, retry_count: u8) -> Bench {
-    let mut setup = Setup::rc();
+    let mut setup = super::setup();
     setup.attributes.timeout = timeout;
     setup.attributes.retry_count = retry_count;
     setup.pair()
@@ -96,7 +96,7 @@ fn progress_renews_timer_and_retries() {
 #[test]
 fn a_long_answer_is_no_silence() {
     // A READ whose answer takes longer than the time-out, but keeps coming.
-    let mut setup = Setup::rc();
+    let mut setup = super::setup();
     setup.attributes.timeout = 1;
     let mut bench = setup.pair();
     let b = bench.remote(B);

@@ -193,7 +193,8 @@ impl Oracle {
 
     fn end_of(&mut self, bench: &Bench, side: usize, wc: &Wc) -> EndId {
         self.digest.add(&[bench.fabric.now().as_ns(), wc.wr_id, wc.status as u64]);
-        *self.sides[side].iter().find(|end| bench.end(**end).qp == wc.qp_num).unwrap()
+        let is = |end: &&EndId| [bench.end(**end).qp, bench.end(**end).target].contains(&wc.qp_num);
+        *self.sides[side].iter().find(is).unwrap()
     }
 
     fn on_send(&mut self, bench: &Bench, end: EndId, wc: &Wc) {

@@ -23,7 +23,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn drawn(rng: &mut Rng) -> Self {
-        let mut setup = Setup::rc();
+        let mut setup = if rng.chance(30) { Setup::xrc() } else { Setup::rc() };
         setup.mtu = *rng.pick(&Mtu::ALL);
         // Half of the runs pass the end of the sequence numbers.
         setup.first_psn = std::array::from_fn(|_| {
@@ -37,7 +37,8 @@ impl Plan {
         setup.cap.max_send_wr = 2 + rng.below(30) as u32;
         setup.cap.max_recv_wr = 1 + rng.below(16) as u32;
         setup.signal_all = rng.chance(20);
-        setup.srq = rng.chance(40).then(|| SrqAttributes {
+        let shared = rng.chance(40) || setup.srq.is_some();
+        setup.srq = shared.then(|| SrqAttributes {
             max_wr: 4 + rng.below(16) as u32,
             max_sge: 4,
             srq_limit: 0,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use softrnic_model::verbs::{Access, BindInfo, Key, SendFlags, SendOp, WcOpcode};
+use softrnic_model::verbs::{Access, BindInfo, Key, QpType, SendFlags, SendOp, WcOpcode};
 
 use crate::bench::{BASE, Bench, EndId, Remote, Rng, Wr, send, send_imm, send_invalidate, wr};
 
@@ -300,6 +300,9 @@ impl Step<'_> {
     }
 
     fn bind(&mut self) -> Option<()> {
+        if self.plan.setup.qp_type == QpType::XrcSend {
+            return None; // a window of type 2 serves who has bound it, and that never serves
+        }
         let windows = &self.oracle.windows[self.side];
         let which = windows.iter().position(|window| window.phase == Phase::Free)?;
         let len = 1 + self.rng.below(self.plan.message_max);

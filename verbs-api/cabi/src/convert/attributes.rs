@@ -255,7 +255,10 @@ fn mtu(number: u32) -> Result<Mtu> {
 }
 
 /// What `ibv_modify_qp(3)` sets: fields that the mask does not name are not looked at.
-pub(crate) fn qp_changes(attr: &ibv_qp_attr, mask: c_int) -> Result<(QpAttributes, QpAttributeMask)> {
+pub(crate) fn qp_changes(
+    attr: &ibv_qp_attr,
+    mask: c_int,
+) -> Result<(QpAttributes, QpAttributeMask)> {
     let mask = QpAttributeMask::from_bits(mask.cast_unsigned()).ok_or(Errno::INVALID)?;
     let has = |bit| mask.contains(bit);
     let mut to = QpAttributes::default();

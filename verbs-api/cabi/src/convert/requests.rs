@@ -1,7 +1,7 @@
 //! Work requests.
 
 use softrnic_model::verbs::{
-    Access, AhId, BindInfo, Key, QpNum, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge,
+    Access, AhId, BindInfo, Key, QpNum, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge, SrqNum,
 };
 
 use super::batch::InlineRoom;
@@ -86,7 +86,9 @@ fn operation(wr: &ibv_send_wr, qp_type: QpType) -> Result<SendOp> {
             let (ah, remote_qpn, remote_qkey) = wr.ud();
             send_to(&Ptr::from_address(ah), remote_qpn, remote_qkey, imm)
         }
-        QpType::Rc | QpType::Uc => Ok(SendOp::Send { imm, invalidate: None }),
+        QpType::Rc | QpType::Uc | QpType::XrcSend | QpType::XrcRecv => {
+            Ok(SendOp::Send { imm, invalidate: None })
+        }
     };
     let write = |imm| {
         let (remote_addr, rkey) = wr.rdma();
@@ -135,7 +137,8 @@ pub(super) fn send_request<'a>(
     let op = operation(wr, qp_type)?;
     let flags = send_flags(wr.send_flags)?;
     let sges = elements(wr.sg_list, wr.num_sge)?;
-    let mut request = SendWr { wr_id: wr.wr_id, op, flags, sges, inline: &[] };
+    let remote_srq = SrqNum::new(0);
+    let mut request = SendWr { wr_id: wr.wr_id, op, flags, sges, inline: &[], remote_srq };
     if flags.contains(SendFlags::INLINE) {
         let total = sges.iter().map(|sge| u64::from(sge.length)).sum::<u64>();
         let Some(place) = room.take(usize::try_from(total)?) else { return Ok(None) };
