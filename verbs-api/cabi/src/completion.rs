@@ -36,7 +36,9 @@ impl Polling {
     }
 }
 
-pub(crate) extern "C" fn create_comp_channel(context: Option<Ptr<Context>>) -> Option<Ptr<Channel>> {
+pub(crate) extern "C" fn create_comp_channel(
+    context: Option<Ptr<Context>>,
+) -> Option<Ptr<Channel>> {
     pointer(|| {
         let shared = Arc::clone(&live(&context)?.shared);
         let device = shared.device()?;
@@ -146,7 +148,12 @@ pub(crate) extern "C" fn destroy_cq(cq: Option<Ptr<Cq>>) -> c_int {
         let queue = live(&cq)?;
         queue.shared.device()?.destroy_cq(queue.id)?;
         let tallies = [&queue.completions, &queue.asynchronous];
-        queue.shared.settle(|named| { named.cqs.remove(&queue.id); }, &tallies);
+        queue.shared.settle(
+            |named| {
+                named.cqs.remove(&queue.id);
+            },
+            &tallies,
+        );
         if let Some(channel) = &queue.channel {
             channel.get()?.change(|channel| channel.refcnt -= 1);
         }

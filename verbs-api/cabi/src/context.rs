@@ -13,7 +13,9 @@ use crate::layout::{Zeroed, ibv_context, ibv_context_ops, verbs_context};
 use crate::object::{Ptr, live};
 use crate::objects::Context;
 use crate::shared::Shared;
-use crate::{completion, cq_ex, domain, memory, post, qp_ex, query, queue_pair, shared_receive, windows};
+use crate::{
+    completion, cq_ex, domain, memory, post, qp_ex, query, queue_pair, shared_receive, windows,
+};
 
 /// How many completion vectors programs may choose from. They make no difference: one engine thread
 /// serves all.
@@ -89,7 +91,8 @@ pub(crate) extern "C" fn open_device(device: Option<Ptr<Device>>) -> Option<Ptr<
     pointer(|| {
         let shared = live(&device)?.open()?;
         let device = device.ok_or(Errno::INVALID)?;
-        let command = memfd_create("softrnic", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        let command =
+            memfd_create("softrnic", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
         let inode = Inode::of(&command)?;
         at_exit();
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -85,7 +85,8 @@ fn take(cq: &Object<Cq>) -> Result<()> {
 extern "C" fn start_poll(cq: Option<Ptr<Cq>>, attr: *const u32) -> c_int {
     status(|| {
         let cq = live(&cq)?;
-        if crate::convert::array(attr, usize::from(!attr.is_null()))?.iter().any(|mask| *mask != 0) {
+        if crate::convert::array(attr, usize::from(!attr.is_null()))?.iter().any(|mask| *mask != 0)
+        {
             return Err(Errno::INVALID);
         }
         cq.polling.turn.take();
@@ -147,4 +148,3 @@ extern "C" fn read_none(_: Option<Ptr<Cq>>) -> u32 {
 extern "C" fn read_no_byte(_: Option<Ptr<Cq>>) -> u8 {
     0
 }
-

@@ -143,7 +143,10 @@ fn copy<F, T>(into: Option<&mut T>, from: Option<&F>, made: impl FnOnce(&F) -> T
     });
 }
 
-pub(crate) extern "C" fn copy_ah_attr(into: Option<&mut ibv_ah_attr>, from: Option<&ib_uverbs_ah_attr>) {
+pub(crate) extern "C" fn copy_ah_attr(
+    into: Option<&mut ibv_ah_attr>,
+    from: Option<&ib_uverbs_ah_attr>,
+) {
     copy(into, from, |from| from.into());
 }
 

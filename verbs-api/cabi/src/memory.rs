@@ -19,7 +19,13 @@ impl Mr {
     }
 }
 
-fn make(pd: &Object<Pd>, addr: *mut c_void, length: usize, keys: MrKeys, imported: bool) -> Ptr<Mr> {
+fn make(
+    pd: &Object<Pd>,
+    addr: *mut c_void,
+    length: usize,
+    keys: MrKeys,
+    imported: bool,
+) -> Ptr<Mr> {
     let public = ibv_mr {
         context: pd.see(|pd| pd.context),
         pd: Some(pd.ptr()),
@@ -224,9 +230,8 @@ pub(crate) extern "C" fn advise_mr(
             return Err(Errno::INVALID);
         }
         let named = pd.shared.named();
-        let known = |sge: &Sge| {
-            named.mrs.get(&sge.lkey.index()).is_some_and(|keys| keys.lkey == sge.lkey)
-        };
+        let known =
+            |sge: &Sge| named.mrs.get(&sge.lkey.index()).is_some_and(|keys| keys.lkey == sge.lkey);
         if list.iter().all(known) { Ok(()) } else { Err(Errno(libc::ENOENT)) }
     })
 }

@@ -9,8 +9,8 @@ use softrnic_verbs::provider::ChannelId;
 
 use crate::completion::Polling;
 use crate::layout::{
-    CONTEXT_AT, ibv_ah, ibv_comp_channel, ibv_context, ibv_cq_ex, ibv_mr, ibv_mw, ibv_pd, ibv_qp_ex,
-    ibv_srq, ibv_td, ibv_xrcd, verbs_context,
+    CONTEXT_AT, ibv_ah, ibv_comp_channel, ibv_context, ibv_cq_ex, ibv_mr, ibv_mw, ibv_pd,
+    ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, verbs_context,
 };
 use crate::object::{Kind, Ptr};
 use crate::shared::{Shared, Tally};

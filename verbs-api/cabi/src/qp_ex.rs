@@ -28,12 +28,8 @@ mod operations {
     pub(super) const SEND_WITH_INV: u64 = 1 << 9;
 
     const DATAGRAM: u64 = SEND | SEND_WITH_IMM;
-    const UNRELIABLE: u64 = DATAGRAM
-        | RDMA_WRITE
-        | RDMA_WRITE_WITH_IMM
-        | LOCAL_INV
-        | BIND_MW
-        | SEND_WITH_INV;
+    const UNRELIABLE: u64 =
+        DATAGRAM | RDMA_WRITE | RDMA_WRITE_WITH_IMM | LOCAL_INV | BIND_MW | SEND_WITH_INV;
     const RELIABLE: u64 = UNRELIABLE | RDMA_READ | ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD;
 
     /// What a type of queue pair can do.
@@ -268,14 +264,11 @@ extern "C" fn wr_set_inline_data(qp: Option<Ptr<Qp>>, addr: *const c_void, lengt
     with(&qp, |_, list| list.inline([(at, length)].into_iter()));
 }
 
-extern "C" fn wr_set_inline_data_list(
-    qp: Option<Ptr<Qp>>,
-    len: usize,
-    first: *const ibv_data_buf,
-) {
+extern "C" fn wr_set_inline_data_list(qp: Option<Ptr<Qp>>, len: usize, first: *const ibv_data_buf) {
     with(&qp, |_, list| match array(first, len) {
         Ok(pieces) => {
-            let piece = |piece: &ibv_data_buf| (piece.addr.expose_provenance() as u64, piece.length);
+            let piece =
+                |piece: &ibv_data_buf| (piece.addr.expose_provenance() as u64, piece.length);
             list.inline(pieces.iter().map(piece));
         }
         Err(errno) => list.note(errno),

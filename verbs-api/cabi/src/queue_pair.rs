@@ -127,7 +127,12 @@ pub(crate) extern "C" fn destroy_qp(qp: Option<Ptr<Qp>>) -> c_int {
     status(|| {
         let pair = live(&qp)?;
         pair.shared.device()?.destroy_qp(pair.number)?;
-        pair.shared.settle(|named| { named.qps.remove(&pair.number); }, &[&pair.asynchronous]);
+        pair.shared.settle(
+            |named| {
+                named.qps.remove(&pair.number);
+            },
+            &[&pair.asynchronous],
+        );
         if let Some(pd) = pair.see(|qp| qp.qp_base.pd)
             && let Ok(pd) = pd.get()
             && counts(pd)
@@ -202,7 +207,11 @@ pub(crate) extern "C" fn set_ece(qp: Option<Ptr<Qp>>, ece: Option<&ibv_ece>) -> 
 
 /// Whether the bytes of a message are placed in ascending order. They are, by an engine that copies
 /// packet after packet, as long as none is lost; that is no promise.
-pub(crate) extern "C" fn query_qp_data_in_order(qp: Option<Ptr<Qp>>, _opcode: u32, flags: u32) -> c_int {
+pub(crate) extern "C" fn query_qp_data_in_order(
+    qp: Option<Ptr<Qp>>,
+    _opcode: u32,
+    flags: u32,
+) -> c_int {
     status(|| {
         live(&qp)?;
         if flags == 0 { Ok(()) } else { Err(Errno::NOT_SUPPORTED) }

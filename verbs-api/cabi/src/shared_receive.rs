@@ -109,7 +109,12 @@ pub(crate) extern "C" fn destroy_srq(srq: Option<Ptr<Srq>>) -> c_int {
     status(|| {
         let queue = live(&srq)?;
         queue.shared.device()?.destroy_srq(queue.id)?;
-        queue.shared.settle(|named| { named.srqs.remove(&queue.id); }, &[&queue.asynchronous]);
+        queue.shared.settle(
+            |named| {
+                named.srqs.remove(&queue.id);
+            },
+            &[&queue.asynchronous],
+        );
         if let Some(pd) = queue.see(|srq| srq.pd)
             && let Ok(pd) = pd.get()
             && counts(pd)

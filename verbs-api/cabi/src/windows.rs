@@ -33,7 +33,10 @@ pub(crate) extern "C" fn alloc_mw(pd: Option<Ptr<Pd>>, number: u32) -> Option<Pt
             handle: key.index(),
             r#type: number,
         };
-        Ok(Ptr::new(public, Mw { shared: Arc::clone(&domain.shared), kind, present: AtomicU32::new(key.0) }))
+        Ok(Ptr::new(
+            public,
+            Mw { shared: Arc::clone(&domain.shared), kind, present: AtomicU32::new(key.0) },
+        ))
     })
 }
 

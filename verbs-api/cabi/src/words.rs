@@ -58,8 +58,7 @@ pub(crate) extern "C" fn node_type_str(node: c_int) -> *const c_char {
 }
 
 pub(crate) extern "C" fn port_state_str(state: c_int) -> *const c_char {
-    let states =
-        [c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"];
+    let states = [c"no state change (NOP)", c"down", c"init", c"armed", c"active", c"active defer"];
     let state = usize::try_from(state).ok().and_then(|state| states.get(state));
     state.copied().unwrap_or(c"invalid state").as_ptr()
 }

@@ -51,7 +51,11 @@ fn report<W>(post: Result<core::result::Result<(), (*mut W, Errno)>>, bad: *mut 
 
 /// `ibv_post_send(3)`
 #[inline]
-pub(crate) fn post_sends(qp: &Object<Qp>, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
+pub(crate) fn post_sends(
+    qp: &Object<Qp>,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
     report(guarded(|| Ok(try_sends(qp, first))), bad)
 }
 

@@ -1,7 +1,10 @@
 //! The public names of libibverbs.
 
 use super::export;
-use crate::{absent, address, completion, context, device_list, domain, events, kernel, memory, query, queue_pair, shared_receive, words};
+use crate::{
+    absent, address, completion, context, device_list, domain, events, kernel, memory, query,
+    queue_pair, shared_receive, words,
+};
 
 export! {
     address::create_ah => "ibv_create_ah@@IBVERBS_1.1";

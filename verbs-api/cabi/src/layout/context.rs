@@ -5,8 +5,9 @@ use core::ffi::{c_int, c_void};
 use super::{
     ibv_alloc_dm_attr, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr_ex, ibv_dm,
     ibv_modify_cq_attr, ibv_mw_bind, ibv_parent_domain_init_attr, ibv_port_attr,
-    ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_qp_rate_limit_attr, ibv_recv_wr, ibv_send_wr, ibv_sge,
-    ibv_srq_init_attr_ex, ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd_init_attr, layout,
+    ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_qp_rate_limit_attr, ibv_recv_wr, ibv_send_wr,
+    ibv_sge, ibv_srq_init_attr_ex, ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd_init_attr,
+    layout,
 };
 use crate::object::Ptr;
 use crate::objects as of;

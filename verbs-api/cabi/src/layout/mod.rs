@@ -4,7 +4,10 @@
 //! Sizes and offsets are facts, so each struct is written as a table of them: the compiler checks the
 //! table against the layout that `repr(C)` gives, and a test checks it against the installed headers.
 //! Enums are plain integers, for C may put any number into one.
-#![expect(non_camel_case_types, reason = "the names of C, so that a reader finds them in the headers")]
+#![expect(
+    non_camel_case_types,
+    reason = "the names of C, so that a reader finds them in the headers"
+)]
 
 mod attributes;
 mod context;
@@ -77,7 +80,27 @@ macro_rules! zeroed {
 }
 
 zeroed!(
-    ibv_ah, ibv_ah_attr, ibv_async_event, ibv_comp_channel, ibv_cq_ex, ibv_device, ibv_device_attr,
-    ibv_device_attr_ex, ibv_dm, ibv_gid_entry, ibv_mr, ibv_mw, ibv_pd, ibv_port_attr, ibv_qp_attr,
-    ibv_qp_ex, ibv_qp_init_attr, ibv_send_wr, ibv_srq, ibv_td, ibv_wc, ibv_xrcd, verbs_context,
+    ibv_ah,
+    ibv_ah_attr,
+    ibv_async_event,
+    ibv_comp_channel,
+    ibv_cq_ex,
+    ibv_device,
+    ibv_device_attr,
+    ibv_device_attr_ex,
+    ibv_dm,
+    ibv_gid_entry,
+    ibv_mr,
+    ibv_mw,
+    ibv_pd,
+    ibv_port_attr,
+    ibv_qp_attr,
+    ibv_qp_ex,
+    ibv_qp_init_attr,
+    ibv_send_wr,
+    ibv_srq,
+    ibv_td,
+    ibv_wc,
+    ibv_xrcd,
+    verbs_context,
 );

@@ -13,7 +13,14 @@ const NEWER: [(&str, &[&str]); 3] = [
     ("ibv_qp_ex", &["wr_flush"]),
     (
         "verbs_context",
-        &["free_buf", "alloc_buf", "dm_export_dmabuf_fd", "reg_mr_ex", "dealloc_dmah", "alloc_dmah"],
+        &[
+            "free_buf",
+            "alloc_buf",
+            "dm_export_dmabuf_fd",
+            "reg_mr_ex",
+            "dealloc_dmah",
+            "alloc_dmah",
+        ],
     ),
 ];
 /// How large those structs are there.
@@ -39,7 +46,8 @@ fn of_headers(with_newer: bool) -> Option<BTreeMap<String, (usize, usize)>> {
     );
     for Layout { name, fields, .. } in tables() {
         writeln!(program, "printf(\"{name} 0 %zu\\n\", sizeof(struct {name}));").unwrap();
-        for (field, ..) in fields.iter().filter(|(field, ..)| with_newer || !is_newer(name, field)) {
+        for (field, ..) in fields.iter().filter(|(field, ..)| with_newer || !is_newer(name, field))
+        {
             writeln!(
                 program,
                 "printf(\"{name}.{field} %zu %zu\\n\", offsetof(struct {name}, {field}), \

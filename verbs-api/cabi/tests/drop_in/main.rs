@@ -4,5 +4,6 @@
 
 mod perftest;
 mod programs;
+mod rdma_core;
 mod setup;
 mod symbols;

@@ -35,7 +35,10 @@ fn write_bandwidth() {
 
 #[test]
 fn read_bandwidth() {
-    runs("ib_read_bw", &["-n 200", "-n 50 -a", "-n 200 -e", "-n 100 --use_old_post_send", "-n 200 -b"]);
+    runs(
+        "ib_read_bw",
+        &["-n 200", "-n 50 -a", "-n 200 -e", "-n 100 --use_old_post_send", "-n 200 -b"],
+    );
 }
 
 #[test]

@@ -141,14 +141,14 @@ pub(crate) fn wait(mut child: Child) -> Said {
 
 /// Whether something listens on a TCP port of this host.
 fn listens(port: u16) -> bool {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| {
-        std::fs::read_to_string(path).unwrap_or_default()
-    });
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .map(|path| std::fs::read_to_string(path).unwrap_or_default());
     // Local address, remote address, state; 0A is listening.
     let of_port = format!(":{port:04X} ");
-    tables.iter().flat_map(|table| table.lines()).any(|line| {
-        line.contains(&of_port) && line.split_whitespace().nth(3) == Some("0A")
-    })
+    tables
+        .iter()
+        .flat_map(|table| table.lines())
+        .any(|line| line.contains(&of_port) && line.split_whitespace().nth(3) == Some("0A"))
 }
 
 /// A few programs at a time: each pair keeps two processors busy.
