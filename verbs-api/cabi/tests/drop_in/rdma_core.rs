@@ -68,7 +68,7 @@ fn rdma_core_tests() {
                 wrong.push(format!("{test} passes now; delete it from skipped.txt ({reason})"));
             }
             ("skip", None) => {
-                wrong.push(format!("{test} is skipped and not in skipped.txt: {why}"))
+                wrong.push(format!("{test} is skipped and not in skipped.txt: {why}"));
             }
             _ => wrong.push(format!("{test} fails: {why}")),
         }
