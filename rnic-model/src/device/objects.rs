@@ -82,7 +82,7 @@ impl Device {
         Ok(key)
     }
 
-    /// Changes a region (`ibv_rereg_mr(3)`) and returns its new key.
+    /// Changes a region (`ibv_rereg_mr(3)`) and returns its key, which is a new one if it moved.
     ///
     /// # Errors
     /// As [`Device::register`]; EBUSY: windows are bound to it.

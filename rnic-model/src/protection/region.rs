@@ -142,8 +142,10 @@ impl Protection {
         Ok(key)
     }
 
-    /// Changes a region (`ibv_rereg_mr(3)`): deregisters and registers it in one step, so that it
-    /// has a new key and the earlier one is stale. Never fails for want of room.
+    /// Changes a region (`ibv_rereg_mr(3)`). Elsewhere or of another length it is another region to
+    /// its peers: it has a new key and the earlier one is stale. What only changes its rights or its
+    /// protection domain leaves it its key, on which programs that change rights rely. Never fails
+    /// for want of room.
     ///
     /// # Errors
     /// EINVAL: not the key of a region, no change asked for, or what [`Protection::register`]
@@ -155,8 +157,15 @@ impl Protection {
         }
         let spec = changes.applied_to(region.spec);
         spec.judge()?;
-        self.deregister(key)?;
-        self.register(spec)
+        if changes.translation.is_some() {
+            self.deregister(key)?;
+            return self.register(spec);
+        }
+        match self.table.find_mut(key) {
+            Ok(Object::Region(region)) => region.spec = spec,
+            Ok(Object::Free { .. } | Object::Window(_)) | Err(_) => return Err(NO_REGION),
+        }
+        Ok(key)
     }
 
     /// Removes a region (`ibv_dereg_mr(3)`) and returns what it was.

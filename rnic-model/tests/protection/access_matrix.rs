@@ -2,7 +2,9 @@
 //! range.
 
 use softrnic_model::MemoryId;
-use softrnic_model::protection::{AccessRequest, KeyPolicy, RegionChanges, RegionSpec, Side};
+use softrnic_model::protection::{
+    AccessRequest, KeyPolicy, RegionChanges, RegionSpec, Side, Translation,
+};
 use softrnic_model::verbs::{Access, Key, QpNum, WindowType};
 
 use crate::world::{OTHER_PD, OTHER_QP, PD, QP, TYPES, World, bind_request, plain_region, subsets};
@@ -110,11 +112,12 @@ const REGION_STATES: [fn(&mut World, RegionSpec) -> Key; 9] = [
         reuse(world, key.index(), |world| world.alloc(PD, WindowType::Type1).unwrap());
         key
     },
-    // reregistered: the old key, the new one in another protection domain
+    // reregistered: the old key, the same one in another protection domain
     |world, spec| {
         let key = world.register(spec).unwrap();
-        let access = Some(spec.access);
-        world.reregister(key, RegionChanges { access, ..RegionChanges::default() }).unwrap();
+        let RegionSpec { memory, memory_offset, addr, length, .. } = spec;
+        let translation = Some(Translation { memory, memory_offset, addr, length });
+        world.reregister(key, RegionChanges { translation, ..RegionChanges::default() }).unwrap();
         key
     },
     |world, spec| {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use softrnic_model::protection::{
-    AccessFault, AccessRequest, KeyLimits, KeyPolicy, Protection, RegionChanges, Side,
+    AccessFault, AccessRequest, KeyLimits, KeyPolicy, Protection, RegionChanges, RegionSpec, Side,
+    Translation,
 };
 use softrnic_model::verbs::{Access, Key, WindowType};
 
@@ -48,9 +49,10 @@ fn reregistering_needs_no_room() {
     for policy in POLICIES {
         let mut world = World::new(1, 0, policy);
         let mut key = region(&mut world);
-        let access = Some(ACCESS);
+        let RegionSpec { memory, memory_offset, addr, length, .. } = plain_region(ACCESS);
+        let translation = Some(Translation { memory, memory_offset, addr, length });
         for _ in 0..600 {
-            let changes = RegionChanges { access, ..RegionChanges::default() };
+            let changes = RegionChanges { translation, ..RegionChanges::default() };
             let new = world.reregister(key, changes).unwrap();
             assert_ne!(new, key);
             key = new;

@@ -189,6 +189,15 @@ impl Reference {
         self.add(key, spec.pd, Thing::Region(spec, extent));
     }
 
+    /// The region of `key` becomes `spec`, by the same key.
+    pub(crate) fn change(&mut self, key: Key, spec: RegionSpec) {
+        let id = self.find(key).unwrap();
+        let start = if has(spec.access, Access::ZERO_BASED) { 0 } else { spec.addr };
+        let extent = Extent::new(start, spec.length, spec.memory, spec.memory_offset);
+        self.objects[id].pd = spec.pd;
+        self.objects[id].thing = Thing::Region(spec, extent);
+    }
+
     pub(crate) fn judge_deregister(&self, key: Key) -> Result<RegionSpec, i32> {
         let (id, spec, _) = self.find_region(key).map_err(|_| EINVAL)?;
         if self.is_bound_to(id) { Err(EBUSY) } else { Ok(*spec) }

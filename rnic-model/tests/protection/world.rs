@@ -79,9 +79,15 @@ impl World {
         let answer = self.device.reregister(key, changes).map_err(VerbError::errno);
         assert_eq!(answer.map(|_| ()), expected, "{key:?} {changes:x?}");
         let new = answer?;
-        self.reference.deregister(key);
-        self.reference.register(new, spec);
-        self.keys.push(new);
+        let moved = changes.translation.is_some();
+        assert_eq!(new != key, moved, "a region that stays where it is keeps its key");
+        if moved {
+            self.reference.deregister(key);
+            self.reference.register(new, spec);
+            self.keys.push(new);
+        } else {
+            self.reference.change(key, spec);
+        }
         Ok(new)
     }
 

@@ -59,8 +59,15 @@ fn table(context: ibv_context) -> verbs_context {
     }
 }
 
-/// Open devices of this process, by the inode of the descriptor that stands for each.
-static OPEN: Mutex<Vec<(Inode, Ptr<Device>, Weak<Shared>)>> = Mutex::new(Vec::new());
+/// An open device of this process.
+struct Open {
+    /// Of the descriptor that stands for it.
+    inode: Inode,
+    device: Ptr<Device>,
+    shared: Weak<Shared>,
+}
+
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Inode(u64, u64);
@@ -96,8 +103,8 @@ pub(crate) extern "C" fn open_device(device: Option<Ptr<Device>>) -> Option<Ptr<
         let inode = Inode::of(&command)?;
         at_exit();
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(_, _, shared)| shared.strong_count() != 0);
-        open.push((inode, device, Arc::downgrade(&shared)));
+        open.retain(|open| open.shared.strong_count() != 0);
+        open.push(Open { inode, device, shared: Arc::downgrade(&shared) });
         drop(open);
         context(device, shared, command)
     })
@@ -108,7 +115,7 @@ pub(crate) extern "C" fn open_device(device: Option<Ptr<Device>>) -> Option<Ptr<
 extern "C" fn flush_all() {
     let _ = guarded(|| {
         let open = OPEN.try_lock().map_err(|_| Errno::BUSY)?;
-        for shared in open.iter().filter_map(|(_, _, shared)| shared.upgrade()) {
+        for shared in open.iter().filter_map(|open| open.shared.upgrade()) {
             shared.device()?.flush();
         }
         Ok(())
@@ -118,9 +125,9 @@ extern "C" fn flush_all() {
 #[expect(unsafe_code, reason = "registers a handler with the C library")]
 fn at_exit() {
     static ONCE: Once = Once::new();
-    // SAFETY: the handler is safe at any time, and the library is never unloaded. Without room for it
-    // peers are told by their own timeouts.
     ONCE.call_once(|| {
+        // SAFETY: the handler is safe at any time, and the library is never unloaded. Without room
+        // for it peers are told by their own timeouts.
         unsafe { libc::atexit(flush_all) };
     });
 }
@@ -131,8 +138,8 @@ pub(crate) extern "C" fn import_device(descriptor: c_int) -> Option<Ptr<Context>
         let inode = Inode::of(&command)?;
         let found = {
             let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-            let of_inode = open.iter().find(|(known, _, _)| *known == inode);
-            of_inode.and_then(|(_, device, shared)| Some((*device, shared.upgrade()?)))
+            let of_inode = open.iter().find(|open| open.inode == inode);
+            of_inode.and_then(|open| Some((open.device, open.shared.upgrade()?)))
         };
         // Devices of other processes cannot be shared.
         let (device, shared) = found.ok_or(Errno::NOT_SUPPORTED)?;

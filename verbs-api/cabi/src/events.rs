@@ -30,7 +30,7 @@ const fn event_type(event: AsyncEvent) -> u32 {
         AsyncEvent::LastWqeReached(_) => 16,
         AsyncEvent::GidChange => 18,
         // Those that are not known are about the device.
-        _ => 8,
+        AsyncEvent::DeviceFatal | _ => 8,
     }
 }
 

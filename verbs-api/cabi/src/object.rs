@@ -78,15 +78,19 @@ impl<K: Kind> Ptr<K> {
     /// `EINVAL`: it has been destroyed, or is of another kind.
     #[inline]
     pub(crate) fn get(&self) -> Result<&Object<K>> {
+        if self.mark().load(Ordering::Acquire) != K::MARK {
+            return Err(Errno::INVALID);
+        }
+        // SAFETY: as in `mark`, and it is live: nobody has taken the private part.
+        Ok(unsafe { self.record().as_ref() })
+    }
+
+    /// The mark, also of what has been destroyed.
+    fn mark(&self) -> &AtomicU64 {
         let record = self.record();
         // SAFETY: C vouches that the pointer came from `new`; records outlive their destruction by the
         // quarantine, and the mark is atomic.
-        let mark = unsafe { &*(&raw const (*record.as_ptr()).mark) };
-        if mark.load(Ordering::Acquire) != K::MARK {
-            return Err(Errno::INVALID);
-        }
-        // SAFETY: as above, and it is live: nobody has taken the private part.
-        Ok(unsafe { record.as_ref() })
+        unsafe { &(*record.as_ptr()).mark }
     }
 
     fn record(self) -> NonNull<Object<K>> {
@@ -108,9 +112,7 @@ impl<K: Kind> Ptr<K> {
     /// Ends the object's life; `false` if somebody else has done so.
     pub(crate) fn retire(self) -> bool {
         let record = self.record();
-        // SAFETY: as in `get`.
-        let mark = unsafe { &*(&raw const (*record.as_ptr()).mark) };
-        if mark.compare_exchange(K::MARK, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        if self.mark().compare_exchange(K::MARK, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         // SAFETY: the exchange makes this the only taker of the private part.

@@ -1,6 +1,7 @@
 //! The private part of each kind of object.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use softrnic_model::verbs::{AhId, CqId, Key, PdId, QpNum, QpType, SrqId, WindowType};
@@ -59,6 +60,8 @@ pub(crate) struct Mr {
 pub(crate) struct Mw {
     pub(crate) shared: Arc<Shared>,
     pub(crate) kind: WindowType,
+    /// The key that it has once all binds that are posted are done; `rkey` is for the program.
+    pub(crate) present: AtomicU32,
 }
 
 /// A completion channel.

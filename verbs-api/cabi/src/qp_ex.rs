@@ -241,7 +241,13 @@ extern "C" fn wr_set_ud_addr(qp: Option<Ptr<Qp>>, to: Option<Ptr<Ah>>, qpn: u32,
                 (*ah, *remote_qpn, *remote_qkey) = (live(&to)?.id, QpNum::new(qpn), qkey);
                 Ok(())
             }
-            _ => Err(Errno::INVALID),
+            SendOp::Send { .. }
+            | SendOp::Write { .. }
+            | SendOp::Read { .. }
+            | SendOp::CompareSwap { .. }
+            | SendOp::FetchAdd { .. }
+            | SendOp::BindMw { .. }
+            | SendOp::LocalInvalidate { .. } => Err(Errno::INVALID),
         });
     });
 }

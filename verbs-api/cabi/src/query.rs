@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
+use softrnic_model::verbs::Gid;
 use softrnic_verbs::provider::{self, GidEntry, GidType};
 
 use crate::convert::{put, put_if_wanted, put_sized};
@@ -60,10 +61,19 @@ pub(crate) extern "C" fn query_port_sized(
     })
 }
 
+/// Entries that the GID table has at least, used or not: addresses come while a device is open, and
+/// programs ask for the length once.
+pub(crate) const GIDS_MIN: u32 = 16;
+
 /// An entry of the table by the numbers of C.
 fn entry(device: &dyn provider::Context, port: u32, index: u32) -> Result<ibv_gid_entry> {
-    let GidEntry { gid, gid_type, interface_index } =
-        device.query_gid(u8::try_from(port)?, index)?;
+    const EMPTY: GidEntry =
+        GidEntry { gid: Gid([0; 16]), gid_type: GidType::RoceV2, interface_index: 0 };
+    let number = u8::try_from(port)?;
+    let used = device.query_port(number)?.gid_tbl_len;
+    let is_room = (used..GIDS_MIN).contains(&index);
+    let entry = if is_room { EMPTY } else { device.query_gid(number, index)? };
+    let GidEntry { gid, gid_type, interface_index } = entry;
     let gid_type = match gid_type {
         GidType::Ib => 0,
         GidType::RoceV1 => 1,

@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use softrnic_model::verbs::{Key, WindowType};
 use softrnic_verbs::provider::MwBind;
@@ -32,14 +33,17 @@ pub(crate) extern "C" fn alloc_mw(pd: Option<Ptr<Pd>>, number: u32) -> Option<Pt
             handle: key.index(),
             r#type: number,
         };
-        Ok(Ptr::new(public, Mw { shared: Arc::clone(&domain.shared), kind }))
+        Ok(Ptr::new(
+            public,
+            Mw { shared: Arc::clone(&domain.shared), kind, present: AtomicU32::new(key.0) },
+        ))
     })
 }
 
 pub(crate) extern "C" fn dealloc_mw(mw: Option<Ptr<Mw>>) -> c_int {
     status(|| {
         let window = live(&mw)?;
-        window.shared.device()?.dealloc_mw(Key(window.see(|mw| mw.rkey)))?;
+        window.shared.device()?.dealloc_mw(Key(window.present.load(Ordering::Relaxed)))?;
         window.ptr().retire();
         Ok(())
     })
@@ -57,8 +61,9 @@ pub(crate) extern "C" fn bind_mw(
             flags: send_flags(bind.send_flags)?,
             info: bind_info(&bind.bind_info)?,
         };
-        let present = Key(window.see(|mw| mw.rkey));
+        let present = Key(window.present.load(Ordering::Relaxed));
         let key = pair.shared.device()?.bind_mw(pair.number, present, &bind)?;
+        window.present.store(key.0, Ordering::Relaxed);
         window.change(|mw| mw.rkey = key.0);
         Ok(())
     })

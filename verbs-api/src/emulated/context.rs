@@ -182,7 +182,11 @@ impl Context for EmulatedContext {
     }
 
     fn dealloc_mw(&self, window: Key) -> Verb<()> {
-        self.with(|core| core.device.dealloc_mw(window))
+        self.with(|core| {
+            // The index names it, whatever binds have made of its key.
+            let present = core.device.protection().query_window(window);
+            core.device.dealloc_mw(present.map_or(window, |(present, ..)| present))
+        })
     }
 
     fn bind_mw(&self, qp: QpNum, window: Key, bind: &MwBind) -> Verb<Key> {

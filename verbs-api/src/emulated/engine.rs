@@ -23,6 +23,7 @@ use softrnic_model::Instant;
 use super::core::{Core, OWED_NS};
 use super::notices::Notices;
 use super::surroundings::Surroundings;
+use super::threads;
 
 /// How long a program may stop polling before the engine takes over.
 const RELAXED: Duration = Duration::from_nanos(OWED_NS);
@@ -281,5 +282,5 @@ pub(super) fn start(
             Err(_) => shared.lock().fail(io::Error::other("the engine panicked")),
         }
     };
-    std::thread::Builder::new().name("softrnic-engine".into()).spawn(run)
+    threads::spawn("softrnic-engine", run)
 }

@@ -21,6 +21,7 @@ mod published;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;

@@ -32,6 +32,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::EmulatedConfig;
 use super::engine::Shared;
 use super::private::{directories, judge, private_directory};
+use super::threads;
 use crate::provider::Counter;
 
 const HEADING: &str = "softrnic-counters 1";
@@ -210,9 +211,8 @@ impl Publication {
         };
         let (bell, ring) = UnixStream::pair()?;
         let shared = Arc::downgrade(shared);
-        let thread = std::thread::Builder::new()
-            .name("softrnic-stat".into())
-            .spawn(move || serve(&listener, &ring, &shared, about));
+        let thread =
+            threads::spawn("softrnic-stat", move || serve(&listener, &ring, &shared, about));
         match thread {
             Ok(thread) => Ok(Self { path, bell: Some(bell), thread: Some(thread) }),
             Err(error) => {

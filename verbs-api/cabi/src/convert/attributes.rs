@@ -13,6 +13,7 @@ use crate::layout::{
     Zeroed, ibv_ah_attr, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_global_route,
     ibv_odp_caps, ibv_pci_atomic_caps, ibv_port_attr, ibv_qp_attr, ibv_qp_cap,
 };
+use crate::query::GIDS_MIN;
 
 /// `ibv_device_cap_flags`
 mod device_caps {
@@ -147,7 +148,7 @@ impl From<&PortAttributes> for ibv_port_attr {
             state: port.state as u32,
             max_mtu: port.max_mtu as u32,
             active_mtu: port.active_mtu as u32,
-            gid_tbl_len: port.gid_tbl_len,
+            gid_tbl_len: port.gid_tbl_len.max(GIDS_MIN),
             port_cap_flags: PORT_CAPS,
             max_msg_sz: port.max_msg_sz,
             bad_pkey_cntr: port.bad_pkey_cntr,

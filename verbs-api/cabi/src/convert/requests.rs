@@ -1,5 +1,7 @@
 //! Work requests.
 
+use core::sync::atomic::Ordering;
+
 use softrnic_model::verbs::{
     Access, AhId, BindInfo, Key, QpNum, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge, SrqNum,
 };
@@ -70,13 +72,13 @@ pub(crate) fn bind_info(info: &ibv_mw_bind_info) -> Result<BindInfo> {
 
 /// A posted bind: of type 2 windows, and by the key that the program has chosen.
 pub(crate) fn bind(mw: &Option<Ptr<Mw>>, rkey: u32, info: &ibv_mw_bind_info) -> Result<SendOp> {
-    let mw = live(mw)?;
-    Ok(SendOp::BindMw {
-        window: Key(mw.see(|mw| mw.rkey)),
-        new_rkey: Key(rkey),
-        window_type: mw.kind,
-        bind: bind_info(info)?,
-    })
+    let (mw, bind) = (live(mw)?, bind_info(info)?);
+    let new_rkey = Key(rkey);
+    // The index stays; the program chooses the rest.
+    let next = |present| Some(Key::from_parts(Key(present).index(), new_rkey.variant()).0);
+    let present = mw.present.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    let window = Key(present.unwrap_or_else(|present| present));
+    Ok(SendOp::BindMw { window, new_rkey, window_type: mw.kind, bind })
 }
 
 fn operation(wr: &ibv_send_wr, qp_type: QpType) -> Result<SendOp> {

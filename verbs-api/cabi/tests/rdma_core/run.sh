@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs rdma-core's own tests, as Debian's rdma-core package brings them, on the drop-in: in a network
+# Runs rdma-core's own tests, as Debian's rdma-core package brings them, on the drop-in, unprivileged: in a network
 # namespace with an interface of its own, and with a sysfs that shows the device.
 #   run.sh DIRECTORY-OF-THE-DROP-IN [ARGUMENTS OF unittest]
 set -euo pipefail
 drop_in=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
 shift
 packaged=/usr/share/doc/rdma-core/tests
 device=emu0 interface=rdma0
@@ -39,4 +40,4 @@ mount -t overlay overlay -o "lowerdir=$work/class:/sys/class" /sys/class
 cd "$work"
 export LD_LIBRARY_PATH=$drop_in SOFTRNIC_INTERFACE=$interface SOFTRNIC_DEVICE_NAME=$device
 gid=$(ibv_devinfo -v | grep -c 'GID\[')
-/usr/bin/python3 tests/run_tests.py --dev "$device" --gid "$((gid - 1))" "$@"
+/usr/bin/python3 "$here/runner.py" --dev "$device" --gid "$((gid - 1))" "$@"
