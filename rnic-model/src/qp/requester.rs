@@ -5,7 +5,7 @@ use crate::device::{FrameOut, Origin, Payload, Shared};
 use crate::profile::ReadWithoutDepth;
 use crate::queue::{SendQueue, SendWqe};
 use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
-use crate::wire::{AtomicEth, Deth, HeaderBuf, Ieth, ImmDt, Operation, Place, Reth, Service};
+use crate::wire::{AtomicEth, Deth, Feth, HeaderBuf, Ieth, ImmDt, Operation, Place, Reth, Service};
 
 use super::completer;
 use super::credits::Credits;
@@ -210,13 +210,17 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
                 Err(why) => Start::Fails(why),
             };
         }
-        op if op.is_answered_with_data() && qp.attr.max_rd_atomic == 0 => {
+        op if op.has_own_answer() && qp.attr.max_rd_atomic == 0 => {
             return match shared.profile.read_without_depth {
                 ReadWithoutDepth::Waits => Start::Waits,
                 ReadWithoutDepth::Fails(status) => Start::Fails(status.into()),
             };
         }
-        SendOp::SendTo { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
+        SendOp::SendTo { .. }
+        | SendOp::CompareSwap { .. }
+        | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. } => 1,
         SendOp::Send { .. } | SendOp::Write { .. } | SendOp::Read { .. } => {
             wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1)
         }
@@ -243,7 +247,10 @@ fn has_room(qp: &Qp, wqe: &SendWqe, done: u32, packets: u32) -> bool {
     let requester = &qp.requester;
     let (psns, is_read) = match wqe.op {
         SendOp::Read { .. } => (requester.window.read_packets(done, packets), true),
-        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => (1, true),
+        SendOp::CompareSwap { .. }
+        | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. } => (1, true),
         SendOp::Send { .. }
         | SendOp::SendTo { .. }
         | SendOp::Write { .. }
@@ -280,6 +287,15 @@ fn connected(qp: &Qp, count: u32, wqe: &SendWqe) -> Option<FrameOut> {
             let eth = AtomicEth::new(remote_addr, rkey, add, 0);
             Some(atomic_request(qp, wqe, Operation::FetchAdd, &eth))
         }
+        SendOp::AtomicWrite { remote_addr, rkey } => {
+            Some(atomic_write(qp, count, wqe, remote_addr, rkey))
+        }
+        SendOp::Flush { remote_addr, rkey, length, placement, selectivity } => {
+            let mut header = single_request(qp, wqe, Operation::Flush, 0);
+            header.push(&Feth::new(placement.bits(), selectivity as u8));
+            header.push(&Reth::new(remote_addr, rkey, length));
+            Some(single_frame(qp, header, Payload::None, 0))
+        }
         // Neither ever starts here: they are refused at post, or done when they start.
         SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => None,
     }
@@ -300,6 +316,8 @@ fn message_packet(qp: &Qp, count: u32, wqe: &SendWqe) -> FrameOut {
         | SendOp::Read { .. }
         | SendOp::CompareSwap { .. }
         | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. }
         | SendOp::BindMw { .. }
         | SendOp::LocalInvalidate { .. } => (Operation::Send, None, None),
     };
@@ -365,11 +383,23 @@ fn single_request(qp: &Qp, wqe: &SendWqe, operation: Operation, payload_len: u32
 fn atomic_request(qp: &Qp, wqe: &SendWqe, operation: Operation, eth: &AtomicEth) -> FrameOut {
     let mut header = single_request(qp, wqe, operation, 0);
     header.push(eth);
+    single_frame(qp, header, Payload::None, 0)
+}
+
+fn atomic_write(qp: &Qp, count: u32, wqe: &SendWqe, remote_addr: u64, rkey: Key) -> FrameOut {
+    let len = wqe.length;
+    let mut header = single_request(qp, wqe, Operation::AtomicWrite, len);
+    header.push(&Reth::new(remote_addr, rkey, len));
+    single_frame(qp, header, Payload::Message { wqe: count, offset: 0 }, len)
+}
+
+/// A request of one packet.
+fn single_frame(qp: &Qp, header: HeaderBuf, payload: Payload, payload_len: u32) -> FrameOut {
     FrameOut {
         route: qp.route,
         header,
-        payload: Payload::None,
-        payload_len: 0,
+        payload,
+        payload_len,
         owner: qp.index,
         psn: qp.requester.next_psn,
         origin: Origin::Request { psns: 1, ends_request: true },
@@ -418,7 +448,7 @@ pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
 /// The packet has left: moves on, and completes what needs no answer.
 pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, ends_request: bool) {
     let requester = &mut qp.requester;
-    let is_read = requester.sq.wqe(requester.next).op.is_answered_with_data();
+    let is_read = requester.sq.wqe(requester.next).op.has_own_answer();
     requester.next_psn = requester.next_psn.plus(psns);
     if requester.next_psn.distance_from(requester.end_psn) > 0 {
         requester.end_psn = requester.next_psn;
