@@ -33,6 +33,8 @@ pub(crate) const fn opcode(opcode: WcOpcode) -> &'static str {
         WcOpcode::FetchAdd => "fetch and add",
         WcOpcode::BindMw => "bind window",
         WcOpcode::LocalInvalidate => "local invalidate",
+        WcOpcode::Flush => "flush",
+        WcOpcode::AtomicWrite => "atomic write",
         WcOpcode::Recv => "recv",
         WcOpcode::RecvRdmaWithImm => "recv RDMA with imm",
     }

@@ -9,9 +9,10 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, BindInfo, CqId, Gid, Key, Mtu, PdId, Psn, QpAttributeMask as M,
-    QpAttributes, QpCapabilities, QpInit, QpNum, QpState, QpType, RecvWr, SendFlags, SendOp,
-    SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, Wc, WindowType, XrcSrq,
+    Access, AddressVector, AhId, BindInfo, CqId, Gid, Key, Mtu, PdId, Placement, Psn,
+    QpAttributeMask as M, QpAttributes, QpCapabilities, QpInit, QpNum, QpState, QpType, RecvWr,
+    Selectivity, SendFlags, SendOp, SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, Wc,
+    WindowType, XrcSrq,
 };
 use softrnic_model::wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Extensions as E, Feth, HeaderBuf, Ieth, ImmDt,
@@ -235,7 +236,7 @@ impl World {
         let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq, xrcd, cap, signal_all };
         let qp = device.create_qp(&init).unwrap();
         let attributes = QpAttributes {
-            access: Access::REMOTE,
+            access: Access::REMOTE | Access::FLUSH_GLOBAL,
             qkey: QKEY,
             path,
             path_mtu: Mtu::ALL[usize::from(run.mtu % 5)],
@@ -489,7 +490,7 @@ impl World {
             }
             Step::Send { op, offset, len, at, flags, foreign } => {
                 let (remote_addr, rkey) = self.place(*at);
-                let op = match (self.qp_type, op % 7) {
+                let op = match (self.qp_type, op % 9) {
                     (QpType::Ud, _) => SendOp::SendTo {
                         ah: self.ah,
                         remote_qpn: self.attributes.dest_qp,
@@ -502,12 +503,25 @@ impl World {
                     (_, 3) => SendOp::FetchAdd { remote_addr, rkey, add: 1 },
                     (_, 4) => SendOp::CompareSwap { remote_addr, rkey, compare: 0, swap: 1 },
                     (_, 5) => SendOp::Write { remote_addr, rkey, imm: Some(7) },
+                    (_, 6) => SendOp::AtomicWrite { remote_addr, rkey },
+                    (_, 7) => SendOp::Flush {
+                        remote_addr,
+                        rkey,
+                        length: u32::from(*len),
+                        placement: Placement::GLOBAL,
+                        selectivity: if len % 2 == 0 {
+                            Selectivity::Range
+                        } else {
+                            Selectivity::Region
+                        },
+                    },
                     (_, _) => SendOp::Send { imm: None, invalidate: Some(rkey) },
                 };
-                let atomic = op.is_answered_with_data() && !matches!(op, SendOp::Read { .. });
-                let len = if atomic { 8 } else { *len };
+                let words = op.has_own_answer() && !matches!(op, SendOp::Read { .. });
+                let len = if words { 8 } else { *len };
                 let sges = [self.local(*offset, len, *foreign)];
-                self.send(op, &sges, SendFlags::from_bits_truncate(flags & 7), &[]);
+                let sges = if matches!(op, SendOp::Flush { .. }) { &sges[..0] } else { &sges };
+                self.send(op, sges, SendFlags::from_bits_truncate(flags & 7), &[]);
             }
             Step::Inline { write, at, len } => {
                 let (remote_addr, rkey) = self.place(*at);

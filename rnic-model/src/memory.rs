@@ -39,6 +39,22 @@ pub trait Memory {
         swap: u64,
     ) -> Result<u64, MemoryFault>;
 
+    /// Stores `value` (host order) in the 8 aligned bytes at `offset`, as one atomic step.
+    ///
+    /// # Errors
+    /// [`MemoryFault`]: the bytes are not there, or not aligned on 8 in the host's memory.
+    fn store(&self, memory: MemoryId, offset: u64, value: u64) -> Result<(), MemoryFault> {
+        // A failed exchange means that somebody else's has succeeded.
+        let mut seen = 0;
+        loop {
+            let found = self.compare_swap(memory, offset, seen, value)?;
+            if found == seen {
+                return Ok(());
+            }
+            seen = found;
+        }
+    }
+
     /// Adds `add` (wrapping) to the 8 aligned bytes at `offset` (host order) and returns what was
     /// there, as one atomic step.
     ///

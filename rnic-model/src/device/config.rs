@@ -7,7 +7,7 @@ use crate::profile::Profile;
 use crate::protection::KeyPolicy;
 use crate::qp::MAX_MESSAGE_BYTES;
 use crate::qp::window::Reads;
-use crate::verbs::{DeviceAttributes, Gid, Mtu};
+use crate::verbs::{DeviceAttributes, DeviceCapabilities, Gid, Mtu};
 
 /// What a device is made with. [`DeviceConfig::default`] is a device without addresses; give it at
 /// least one GID.
@@ -68,6 +68,7 @@ pub(super) fn bounded(asked: DeviceAttributes) -> DeviceAttributes {
         max_srq: max_srq.min(OBJECTS_MAX),
         max_ah: max_ah.min(OBJECTS_MAX),
         max_qp_init_rd_atom: asked.max_qp_init_rd_atom.min(16),
+        capabilities: asked.capabilities.intersection(ATTRIBUTES.capabilities),
         ..asked
     }
 }
@@ -93,6 +94,10 @@ const ATTRIBUTES: DeviceAttributes = DeviceAttributes {
     max_mcast_qp_attach: 256,
     max_pkeys: 1,
     node_guid: [0x02, 0, 0, 0xff, 0xfe, 0, 0, 1],
+    // All but what no software can promise of memory that it knows nothing of, and what is not here.
+    capabilities: DeviceCapabilities::all()
+        .difference(DeviceCapabilities::FLUSH_PERSISTENT)
+        .difference(DeviceCapabilities::SRQ_RESIZE),
 };
 
 const _: () = assert!(ATTRIBUTES.max_qp < 1 << 16, "a slot has 16 bits of queue pair numbers");

@@ -7,8 +7,8 @@ use crate::protection::{RegionChanges, RegionSpec};
 use crate::qp::check_address;
 use crate::queue::{CompletionQueue, RecvQueue};
 use crate::verbs::{
-    AddressVector, AhId, CqId, Key, PdId, PortAttributes, SrqAttributes, SrqId, SrqInit, VerbError,
-    WindowType, XrcSrq,
+    Access, AddressVector, AhId, CqId, DeviceCapabilities, Key, PdId, Placement, PortAttributes,
+    SrqAttributes, SrqId, SrqInit, VerbError, WindowType, XrcSrq,
 };
 
 const NO_PD: VerbError = VerbError::NoSuchObject("pd: no such protection domain");
@@ -74,12 +74,25 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such domain, rights that do not go together, a range that wraps. ENOMEM:
-    /// `max_mr` are registered.
+    /// `max_mr` are registered. EOPNOTSUPP: a right to what the device cannot do.
     pub fn register(&mut self, spec: RegionSpec) -> Result<Key, VerbError> {
+        self.judge_promises(spec.access)?;
         self.shared.pds.get(spec.pd).ok_or(NO_PD)?;
         let key = self.shared.protection.register(spec)?;
         self.shared.join_pd(spec.pd)?;
         Ok(key)
+    }
+
+    /// Nobody may be given a right to placement that the device does not promise.
+    fn judge_promises(&self, access: Access) -> Result<(), VerbError> {
+        let kinds = [Placement::GLOBAL, Placement::PERSISTENT];
+        let given = kinds.into_iter().filter(|kind| access.contains(kind.rights()));
+        let needs: DeviceCapabilities = given.map(Placement::capabilities).collect();
+        if self.shared.attributes.capabilities.contains(needs) {
+            Ok(())
+        } else {
+            Err(VerbError::NotSupported("access: no such FLUSH on this device"))
+        }
     }
 
     /// Changes a region (`ibv_rereg_mr(3)`) and returns its key, which is a new one if it moved.
@@ -90,6 +103,7 @@ impl Device {
         if let Some(pd) = changes.pd {
             self.shared.pds.get(pd).ok_or(NO_PD)?;
         }
+        self.judge_promises(changes.access.unwrap_or_default())?;
         let before = self.shared.protection.query_region(key);
         let new = self.shared.protection.reregister(key, changes)?;
         if let (Some(before), Some(pd)) = (before, changes.pd) {

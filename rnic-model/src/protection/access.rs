@@ -4,6 +4,7 @@ use crate::memory::MemoryId;
 use crate::verbs::{Access, Key, PdId, QpNum};
 
 use super::key_table::Object;
+use super::region::RegionSpec;
 use super::window::Binding;
 use super::{AccessFault, Protection};
 
@@ -46,6 +47,12 @@ pub struct Grant {
     pub offset: u64,
 }
 
+/// What a key leads to for somebody who may use it.
+enum Reach<'a> {
+    Region(&'a RegionSpec),
+    Window(Binding),
+}
+
 /// Rights that a peer exercises.
 pub(super) const REMOTE_RIGHTS: Access =
     Access::REMOTE.union(Access::FLUSH_GLOBAL).union(Access::FLUSH_PERSISTENT);
@@ -74,27 +81,57 @@ impl Protection {
     /// [`AccessFault`]: the first condition that does not hold.
     #[inline]
     pub fn check(&self, request: &AccessRequest) -> Result<Grant, AccessFault> {
-        match (self.table.find(request.key)?, request.side) {
-            (Object::Region(region), side) => {
-                let spec = &region.spec;
-                if spec.pd != request.pd {
-                    return Err(AccessFault::WrongPd);
-                }
-                judge_rights(side, request.needs, spec.access)?;
-                let offset = spec
-                    .span()
-                    .offset_of(request.addr, request.length)
-                    .ok_or(AccessFault::OutOfRange)?;
+        let AccessRequest { key, side, pd, addr, length, needs } = *request;
+        match self.judge_user(key, side, pd, needs)? {
+            Reach::Region(spec) => {
+                let offset = spec.span().offset_of(addr, length).ok_or(AccessFault::OutOfRange)?;
                 spec.place(offset)
             }
+            Reach::Window(binding) => {
+                let offset = binding.span.offset_of(addr, length).ok_or(AccessFault::OutOfRange)?;
+                self.through(&binding, offset, length)
+            }
+        }
+    }
+
+    /// Judges an access to all of a region or window, whatever its range.
+    ///
+    /// # Errors
+    /// As [`Protection::check`], without a range.
+    pub fn check_whole(
+        &self,
+        key: Key,
+        side: Side,
+        pd: PdId,
+        needs: Access,
+    ) -> Result<(), AccessFault> {
+        match self.judge_user(key, side, pd, needs)? {
+            Reach::Region(_) => Ok(()),
+            Reach::Window(binding) => self.through(&binding, 0, binding.span.length).map(|_| ()),
+        }
+    }
+
+    /// Everything that does not depend on the range.
+    #[inline]
+    fn judge_user(
+        &self,
+        key: Key,
+        side: Side,
+        pd: PdId,
+        needs: Access,
+    ) -> Result<Reach<'_>, AccessFault> {
+        match (self.table.find(key)?, side) {
+            (Object::Region(region), _) => {
+                if region.spec.pd != pd {
+                    return Err(AccessFault::WrongPd);
+                }
+                judge_rights(side, needs, region.spec.access)?;
+                Ok(Reach::Region(&region.spec))
+            }
             (Object::Window(window), Side::Remote { qp }) => {
-                let binding = window.judge_user(request.pd, qp)?;
-                judge_rights(request.side, request.needs, binding.rights)?;
-                let offset = binding
-                    .span
-                    .offset_of(request.addr, request.length)
-                    .ok_or(AccessFault::OutOfRange)?;
-                self.through(&binding, offset, request.length)
+                let binding = window.judge_user(pd, qp)?;
+                judge_rights(side, needs, binding.rights)?;
+                Ok(Reach::Window(binding))
             }
             (Object::Window(_), Side::Local) | (Object::Free { .. }, _) => {
                 Err(AccessFault::WrongKind)

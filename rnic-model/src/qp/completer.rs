@@ -88,7 +88,7 @@ fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packe
     }
 }
 
-/// Everything before `end` has been received. Where that would skip a READ or an atomic whose
+/// Everything before `end` has been received. Where that would skip a request whose own
 /// response has not come, the acknowledgement stands for a lost response, and the request is made
 /// again. Returns whether `end` was reached and a request waits there: not so if one before it has
 /// failed in the meantime.
@@ -127,7 +127,7 @@ fn advance(qp: &mut Qp, shared: &mut Shared, end: Psn) -> bool {
         }
         let count = requester.oldest;
         let wqe = requester.sq.wqe(count);
-        if wqe.op.is_answered_with_data() {
+        if wqe.op.has_own_answer() {
             return false;
         }
         let wqe_end = wqe.end_psn();
@@ -219,6 +219,8 @@ pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, why: Option<Failu
         SendOp::Read { .. } => (WcOpcode::RdmaRead, false),
         SendOp::CompareSwap { .. } => (WcOpcode::CompareSwap, false),
         SendOp::FetchAdd { .. } => (WcOpcode::FetchAdd, false),
+        SendOp::AtomicWrite { .. } => (WcOpcode::AtomicWrite, false),
+        SendOp::Flush { .. } => (WcOpcode::Flush, false),
         SendOp::BindMw { .. } => (WcOpcode::BindMw, false),
         SendOp::LocalInvalidate { .. } => (WcOpcode::LocalInvalidate, false),
     };
@@ -352,8 +354,19 @@ fn on_read_response<M: Memory + ?Sized>(
     }
     let requester = &qp.requester;
     let wqe = *requester.sq.wqe(requester.oldest);
-    let SendOp::Read { .. } = wqe.op else {
-        return shared.count(Counter::DropUnexpectedResponse);
+    // ATOMIC WRITE and FLUSH are answered like a READ of no bytes.
+    let length = match wqe.op {
+        SendOp::Read { .. } => wqe.length,
+        SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => 0,
+        SendOp::Send { .. }
+        | SendOp::SendTo { .. }
+        | SendOp::Write { .. }
+        | SendOp::CompareSwap { .. }
+        | SendOp::FetchAdd { .. }
+        | SendOp::BindMw { .. }
+        | SendOp::LocalInvalidate { .. } => {
+            return shared.count(Counter::DropUnexpectedResponse);
+        }
     };
     if requester.una_psn != psn || !requester.is_busy() {
         return shared.count(Counter::DropStaleResponse);
@@ -361,7 +374,7 @@ fn on_read_response<M: Memory + ?Sized>(
     let mtu = qp.attr.path_mtu;
     let done = psn.offset_from(wqe.first_psn);
     let offset = done << mtu.shift();
-    let expected = (wqe.length - offset).min(mtu.bytes()) as usize;
+    let expected = (length - offset).min(mtu.bytes()) as usize;
     // A First or Only may also stand where the rest was asked for again.
     let begins = !requester.window.begins_read(done) || facts.place.begins();
     let ends = facts.place.ends() == (requester.window.read_packets(done, wqe.packets) == 1);

@@ -157,6 +157,8 @@ pub(crate) fn execute(qp: &Qp, shared: &mut Shared, wqe: &SendWqe) -> Result<(),
         | SendOp::Write { .. }
         | SendOp::Read { .. }
         | SendOp::CompareSwap { .. }
-        | SendOp::FetchAdd { .. } => Ok(()),
+        | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. } => Ok(()),
     }
 }

@@ -5,8 +5,8 @@
 //! an error, not a refusal.
 
 use crate::verbs::{
-    Mtu, QpCapabilities, QpState, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge, SrqAttributes,
-    SrqId, VerbError,
+    Mtu, Placement, QpCapabilities, QpState, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge,
+    SrqAttributes, SrqId, VerbError,
 };
 
 /// Largest message in bytes: 2^31, as InfiniBand volume 1 has it for all services but datagrams. It
@@ -53,11 +53,20 @@ pub fn check_send(
         SendOp::SendTo { .. } if length > mtu.bytes() => {
             Err(VerbError::Invalid("the datagram is longer than the MTU of the port"))
         }
-        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } if length != ATOMIC_BYTES => {
+        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } | SendOp::AtomicWrite { .. }
+            if length != ATOMIC_BYTES =>
+        {
             Err(VerbError::Invalid("an atomic needs 8 bytes of local memory, no more, no less"))
         }
-        SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } if !wr.sges.is_empty() => {
-            Err(VerbError::Invalid("binds and invalidates take no local memory"))
+        SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } | SendOp::Flush { .. }
+            if !wr.sges.is_empty() =>
+        {
+            Err(VerbError::Invalid("binds, invalidates and flushes take no local memory"))
+        }
+        SendOp::Flush { placement, .. }
+            if placement.is_empty() || !Placement::all().contains(placement) =>
+        {
+            Err(VerbError::Invalid("a flush needs a placement type, and only those that exist"))
         }
         SendOp::Send { .. }
         | SendOp::SendTo { .. }
@@ -65,6 +74,8 @@ pub fn check_send(
         | SendOp::Read { .. }
         | SendOp::CompareSwap { .. }
         | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. }
         | SendOp::BindMw { .. }
         | SendOp::LocalInvalidate { .. } => Ok(length),
     }
@@ -133,7 +144,9 @@ const fn has_operation(qp_type: QpType, op: &SendOp) -> bool {
         SendOp::Send { invalidate: Some(_), .. }
         | SendOp::Read { .. }
         | SendOp::CompareSwap { .. }
-        | SendOp::FetchAdd { .. } => matches!(qp_type, QpType::Rc | QpType::XrcSend),
+        | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. } => matches!(qp_type, QpType::Rc | QpType::XrcSend),
     }
 }
 
@@ -145,10 +158,15 @@ fn local_length(cap: &QpCapabilities, wr: &SendWr<'_>) -> Result<u32, VerbError>
         }
         return total_length(wr.sges, cap.max_send_sge);
     }
-    let sends_data =
-        matches!(wr.op, SendOp::Send { .. } | SendOp::SendTo { .. } | SendOp::Write { .. });
+    let sends_data = matches!(
+        wr.op,
+        SendOp::Send { .. }
+            | SendOp::SendTo { .. }
+            | SendOp::Write { .. }
+            | SendOp::AtomicWrite { .. }
+    );
     if !sends_data {
-        return Err(VerbError::Invalid("only SEND and WRITE can be inline"));
+        return Err(VerbError::Invalid("only SEND, WRITE and ATOMIC WRITE can be inline"));
     }
     match u32::try_from(wr.inline.len()) {
         Ok(length) if length <= cap.max_inline_data => Ok(length),

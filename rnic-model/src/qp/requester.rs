@@ -5,7 +5,7 @@ use crate::device::{FrameOut, Origin, Payload, Shared};
 use crate::profile::ReadWithoutDepth;
 use crate::queue::{SendQueue, SendWqe};
 use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
-use crate::wire::{AtomicEth, Deth, Ieth, ImmDt, Operation, Place, Reth, Service};
+use crate::wire::{AtomicEth, Deth, Feth, Ieth, ImmDt, Operation, Place, Reth, Service};
 
 use super::completer;
 use super::credits::Credits;
@@ -209,13 +209,17 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
                 Err(why) => Start::Fails(why),
             };
         }
-        op if op.is_answered_with_data() && qp.attr.max_rd_atomic == 0 => {
+        op if op.has_own_answer() && qp.attr.max_rd_atomic == 0 => {
             return match shared.profile.read_without_depth {
                 ReadWithoutDepth::Waits => Start::Waits,
                 ReadWithoutDepth::Fails(status) => Start::Fails(status.into()),
             };
         }
-        SendOp::SendTo { .. } | SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => 1,
+        SendOp::SendTo { .. }
+        | SendOp::CompareSwap { .. }
+        | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. } => 1,
         SendOp::Send { .. } | SendOp::Write { .. } | SendOp::Read { .. } => {
             wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1)
         }
@@ -242,7 +246,10 @@ fn has_room(qp: &Qp, wqe: &SendWqe, done: u32, packets: u32) -> bool {
     let requester = &qp.requester;
     let (psns, is_read) = match wqe.op {
         SendOp::Read { .. } => (requester.window.read_packets(done, packets), true),
-        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => (1, true),
+        SendOp::CompareSwap { .. }
+        | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. } => (1, true),
         SendOp::Send { .. }
         | SendOp::SendTo { .. }
         | SendOp::Write { .. }
@@ -282,6 +289,17 @@ fn connected(qp: &Qp, count: u32, frame: &mut FrameOut) -> bool {
             single_request(qp, wqe, Operation::FetchAdd, 1, true, frame);
             frame.header.push(&eth);
         }
+        SendOp::AtomicWrite { remote_addr, rkey } => {
+            single_request(qp, wqe, Operation::AtomicWrite, 1, true, frame);
+            frame.header.push(&Reth::new(remote_addr, rkey, wqe.length));
+            frame.payload = Payload::Message { wqe: count, offset: 0 };
+            frame.payload_len = wqe.length;
+        }
+        SendOp::Flush { remote_addr, rkey, length, placement, selectivity } => {
+            single_request(qp, wqe, Operation::Flush, 1, true, frame);
+            frame.header.push(&Feth::new(placement.bits(), selectivity as u8));
+            frame.header.push(&Reth::new(remote_addr, rkey, length));
+        }
         // Neither ever starts here: they are refused at post, or done when they start.
         SendOp::SendTo { .. } | SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => {
             return false;
@@ -305,6 +323,8 @@ fn message_packet(qp: &Qp, count: u32, wqe: &SendWqe, frame: &mut FrameOut) {
         | SendOp::Read { .. }
         | SendOp::CompareSwap { .. }
         | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. }
         | SendOp::BindMw { .. }
         | SendOp::LocalInvalidate { .. } => (Operation::Send, None, None),
     };
@@ -345,6 +365,7 @@ fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key, frame: &mut
 }
 
 /// The headers that a request of one packet begins with.
+/// The headers that a request of one packet begins with; a payload that it has is of whole words.
 fn single_request(
     qp: &Qp,
     wqe: &SendWqe,
@@ -396,7 +417,7 @@ pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
 /// The packet has left: moves on, and completes what needs no answer.
 pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, ends_request: bool) {
     let requester = &mut qp.requester;
-    let is_read = requester.sq.wqe(requester.next).op.is_answered_with_data();
+    let is_read = requester.sq.wqe(requester.next).op.has_own_answer();
     requester.next_psn = requester.next_psn.plus(psns);
     if requester.next_psn.distance_from(requester.end_psn) > 0 {
         requester.end_psn = requester.next_psn;

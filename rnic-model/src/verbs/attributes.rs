@@ -410,6 +410,41 @@ pub enum PortState {
     Active = 4,
 }
 
+bitflags::bitflags! {
+    /// What a device can do, with the bits of `device_cap_flags_ex` (`ibv_query_device_ex(3)`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct DeviceCapabilities: u64 {
+        /// Packets with a wrong P_Key are counted.
+        const BAD_PKEY_CNTR = 1 << 1;
+        /// Packets with a wrong Q_Key are counted.
+        const BAD_QKEY_CNTR = 1 << 2;
+        /// `CUR_STATE` may be given to `modify_qp`.
+        const CURR_QP_STATE_MOD = 1 << 7;
+        /// A port that becomes usable raises an event.
+        const PORT_ACTIVE_EVENT = 1 << 10;
+        /// RC responders send RNR NAKs.
+        const RC_RNR_NAK_GEN = 1 << 12;
+        /// Shared receive queues can be resized.
+        const SRQ_RESIZE = 1 << 13;
+        /// Windows of type 1.
+        const MEM_WINDOW = 1 << 17;
+        /// Extended reliable connections.
+        const XRC = 1 << 20;
+        /// SEND with invalidate and local invalidate.
+        const MEM_MGT_EXTENSIONS = 1 << 21;
+        /// Windows of type 2A.
+        const MEM_WINDOW_TYPE_2A = 1 << 23;
+        /// Windows of type 2B.
+        const MEM_WINDOW_TYPE_2B = 1 << 24;
+        /// FLUSH towards global visibility.
+        const FLUSH_GLOBAL = 1 << 38;
+        /// FLUSH towards persistence.
+        const FLUSH_PERSISTENT = 1 << 39;
+        /// ATOMIC WRITE.
+        const ATOMIC_WRITE = 1 << 40;
+    }
+}
+
 /// What a device can do and how much of it there is (`ibv_device_attr`). Every number is the one
 /// that is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -454,6 +489,8 @@ pub struct DeviceAttributes {
     pub max_pkeys: u16,
     /// Number that names the node, network byte order.
     pub node_guid: [u8; 8],
+    /// What it can do.
+    pub capabilities: DeviceCapabilities,
 }
 
 /// Attributes of the port (`ibv_port_attr`).

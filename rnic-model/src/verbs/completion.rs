@@ -56,6 +56,10 @@ pub enum WcOpcode {
     BindMw = 5,
     /// Local invalidate
     LocalInvalidate = 6,
+    /// FLUSH
+    Flush = 8,
+    /// ATOMIC WRITE
+    AtomicWrite = 9,
     /// A SEND was received.
     Recv = 128,
     /// A WRITE with immediate was received.

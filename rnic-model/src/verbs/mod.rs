@@ -14,12 +14,12 @@ mod work;
 
 pub use access::Access;
 pub use attributes::{
-    AddressVector, DeviceAttributes, Gid, Mtu, PortAttributes, PortState, QpAttributeMask,
-    QpAttributes, QpCapabilities, QpInit, QpState, QpType, SrqAttributes, SrqInit, WindowType,
-    XrcSrq,
+    AddressVector, DeviceAttributes, DeviceCapabilities, Gid, Mtu, PortAttributes, PortState,
+    QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpState, QpType, SrqAttributes, SrqInit,
+    WindowType, XrcSrq,
 };
 pub use completion::{Wc, WcFlags, WcOpcode, WcStatus};
 pub use error::VerbError;
 pub use event::{AsyncEvent, Event, Subject};
 pub use ids::{AhId, CqId, Key, PdId, Psn, QpNum, SrqId, SrqNum, XrcdId};
-pub use work::{BindInfo, RecvWr, SendFlags, SendOp, SendWr, Sge};
+pub use work::{BindInfo, Placement, RecvWr, Selectivity, SendFlags, SendOp, SendWr, Sge};

@@ -1,6 +1,6 @@
 //! Work requests.
 
-use super::{Access, AhId, Key, QpNum, SrqNum, WindowType};
+use super::{Access, AhId, DeviceCapabilities, Key, QpNum, SrqNum, WindowType};
 
 /// A piece of local memory, laid out as `ibv_sge`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,48 @@ bitflags::bitflags! {
         /// Copy the data at post; the buffers are free on return and keys are not looked at.
         const INLINE = 1 << 3;
     }
+}
+
+bitflags::bitflags! {
+    /// Where flushed bytes shall be, with the bits of `ibv_placement_type`, which are also those
+    /// of the FLUSH header.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Placement: u8 {
+        /// Where everybody who can reach the memory sees them.
+        const GLOBAL = 1;
+        /// Where they survive loss of power.
+        const PERSISTENT = 1 << 1;
+    }
+}
+
+impl Placement {
+    /// The rights that a peer needs for it.
+    #[must_use]
+    pub fn rights(self) -> Access {
+        let mut rights = Access::empty();
+        rights.set(Access::FLUSH_GLOBAL, self.contains(Self::GLOBAL));
+        rights.set(Access::FLUSH_PERSISTENT, self.contains(Self::PERSISTENT));
+        rights
+    }
+
+    /// What a device must be able to do for it.
+    #[must_use]
+    pub fn capabilities(self) -> DeviceCapabilities {
+        let mut needs = DeviceCapabilities::empty();
+        needs.set(DeviceCapabilities::FLUSH_GLOBAL, self.contains(Self::GLOBAL));
+        needs.set(DeviceCapabilities::FLUSH_PERSISTENT, self.contains(Self::PERSISTENT));
+        needs
+    }
+}
+
+/// Which bytes a FLUSH is for, with the numbers of `ibv_selectivity_level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Selectivity {
+    /// The range that is named.
+    Range = 0,
+    /// The whole region or window.
+    Region = 1,
 }
 
 /// What a window is bound to (`ibv_mw_bind_info`).
@@ -99,6 +141,26 @@ pub enum SendOp {
         /// Value added, modulo 2^64.
         add: u64,
     },
+    /// Write of 8 bytes that whoever reads them sees whole (annex A19).
+    AtomicWrite {
+        /// Address in the peer's region or window, a multiple of 8.
+        remote_addr: u64,
+        /// Its key.
+        rkey: Key,
+    },
+    /// FLUSH: what was written before is where it is asked to be when this completes (annex A19).
+    Flush {
+        /// Address in the peer's region or window; of a whole region not looked at.
+        remote_addr: u64,
+        /// Its key.
+        rkey: Key,
+        /// Bytes; of a whole region not looked at.
+        length: u32,
+        /// Where the bytes shall be.
+        placement: Placement,
+        /// Which bytes.
+        selectivity: Selectivity,
+    },
     /// Bind a window.
     BindMw {
         /// The window's present key.
@@ -118,11 +180,20 @@ pub enum SendOp {
 }
 
 impl SendOp {
-    /// Whether the peer answers with data (READs and atomics), which the read depth limits.
+    /// Whether the peer answers with data that goes to local memory: READs and atomics.
     #[must_use]
     #[inline]
     pub const fn is_answered_with_data(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. })
+    }
+
+    /// Whether the peer answers this request and no other with the answer: what is answered with
+    /// data, ATOMIC WRITE and FLUSH. The read depth limits how many are open.
+    #[must_use]
+    #[inline]
+    pub const fn has_own_answer(&self) -> bool {
+        self.is_answered_with_data()
+            || matches!(self, Self::AtomicWrite { .. } | Self::Flush { .. })
     }
 }
 

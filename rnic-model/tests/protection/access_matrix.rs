@@ -9,13 +9,14 @@ use softrnic_model::verbs::{Access, Key, QpNum, WindowType};
 
 use crate::world::{OTHER_PD, OTHER_QP, PD, QP, TYPES, World, bind_request, plain_region, subsets};
 
-/// Needs of the five operations; the first two are local.
-const OPERATIONS: [Access; 5] = [
+/// Needs of the operations; the first two are local.
+const OPERATIONS: [Access; 6] = [
     Access::empty(),
     Access::LOCAL_WRITE,
     Access::REMOTE_READ,
     Access::REMOTE_WRITE,
     Access::REMOTE_ATOMIC,
+    Access::FLUSH_GLOBAL,
 ];
 const RANGES: usize = 10 * 7;
 const ACCESSES: usize = OPERATIONS.len() * 2 * 2 * RANGES;
@@ -129,7 +130,11 @@ const REGION_STATES: [fn(&mut World, RegionSpec) -> Key; 9] = [
 
 #[test]
 fn regions() {
-    let rights = Access::LOCAL_WRITE | Access::REMOTE | Access::MW_BIND | Access::ZERO_BASED;
+    let rights = Access::LOCAL_WRITE
+        | Access::REMOTE
+        | Access::MW_BIND
+        | Access::ZERO_BASED
+        | Access::FLUSH_GLOBAL;
     let mut tally = Tally::default();
     let mut refused = 0;
     for access in subsets(rights) {
@@ -146,8 +151,8 @@ fn regions() {
         }
     }
     // Without LOCAL_WRITE, three quarters of the sets hold REMOTE_WRITE or REMOTE_ATOMIC.
-    assert_eq!(refused, 32 * 3 / 4);
-    assert_eq!(tally.cases, (64 - refused) * REGION_STATES.len() * ACCESSES);
+    assert_eq!(refused, 64 * 3 / 4);
+    assert_eq!(tally.cases, (128 - refused) * REGION_STATES.len() * ACCESSES);
     // Two states are valid; one of two protection domains is right in each. Of the ranges, those
     // of length 0 at 4 places and a few of each other length are inside.
     assert_eq!(tally.granted, granted_by_hand(rights, plain_region(Access::empty())));

@@ -19,7 +19,7 @@ const fn no(key: &'static str, remark: &'static str) -> Capability {
     Capability { key, here: false, remark }
 }
 
-const CAPABILITIES: [Capability; 41] = [
+const CAPABILITIES: [Capability; 42] = [
     yes("rc", "reliable connection"),
     yes("uc", "unreliable connection"),
     yes("ud", "unreliable datagram"),
@@ -33,8 +33,9 @@ const CAPABILITIES: [Capability; 41] = [
     yes("atomic_compare_swap", "also with the program's own atomics of 8 bytes"),
     yes("atomic_fetch_add", "also with the program's own atomics of 8 bytes"),
     no("atomic_masked", "of 16, 32 or more bytes, or under a mask"),
-    no("atomic_write", "refused as an invalid request"),
-    no("flush", "refused as an invalid request"),
+    yes("atomic_write", "of 8 bytes"),
+    yes("flush_global", "of a range or a whole region"),
+    no("flush_persistent", "refused as an invalid request; nothing is known of the memory"),
     yes("inline_data", ""),
     yes("zero_based_region", ""),
     yes("reregister_region", ""),
@@ -87,7 +88,8 @@ mod tests {
     use softrnic_verbs::buffer::Buffer;
     use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext};
     use softrnic_verbs::{
-        Access, Context, Gid, QpAttributeMask, QpAttributes, QpType, SrqAttributes, WindowType,
+        Access, Context, DeviceCapabilities, Gid, QpAttributeMask, QpAttributes, QpType,
+        SrqAttributes, WindowType,
     };
 
     use super::*;
@@ -113,6 +115,19 @@ mod tests {
             assert_eq!(pd.create_qp(qp_type, &cq).build().is_ok(), has(key), "{key}");
         }
         assert_eq!(context.open_xrcd().is_ok(), has("xrc"));
+        let can = context.attributes().unwrap().capabilities;
+        for (key, capability) in [
+            ("xrc", DeviceCapabilities::XRC),
+            ("atomic_write", DeviceCapabilities::ATOMIC_WRITE),
+            ("flush_global", DeviceCapabilities::FLUSH_GLOBAL),
+            ("flush_persistent", DeviceCapabilities::FLUSH_PERSISTENT),
+            ("srq_resize", DeviceCapabilities::SRQ_RESIZE),
+            ("memory_window_type_1", DeviceCapabilities::MEM_WINDOW),
+            ("memory_window_type_2a", DeviceCapabilities::MEM_WINDOW_TYPE_2A),
+            ("memory_window_type_2b", DeviceCapabilities::MEM_WINDOW_TYPE_2B),
+        ] {
+            assert_eq!(can.contains(capability), has(key), "{key}");
+        }
         for (key, window_type) in [
             ("memory_window_type_1", WindowType::Type1),
             ("memory_window_type_2a", WindowType::Type2A),

@@ -246,6 +246,8 @@ extern "C" fn wr_set_ud_addr(qp: Option<Ptr<Qp>>, to: Option<Ptr<Ah>>, qpn: u32,
             | SendOp::Read { .. }
             | SendOp::CompareSwap { .. }
             | SendOp::FetchAdd { .. }
+            | SendOp::AtomicWrite { .. }
+            | SendOp::Flush { .. }
             | SendOp::BindMw { .. }
             | SendOp::LocalInvalidate { .. } => Err(Errno::INVALID),
         });

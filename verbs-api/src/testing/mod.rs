@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Gid, Key, Mtu, PdId,
-    PortAttributes, PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum,
-    RecvWr, SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType, XrcdId,
+    Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, DeviceCapabilities, Gid, Key,
+    Mtu, PdId, PortAttributes, PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpInit,
+    QpNum, RecvWr, SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType,
+    XrcdId,
 };
 
 use crate::device::Context;
@@ -104,6 +105,7 @@ impl provider::Context for Recorder {
             max_mcast_qp_attach: 8,
             max_pkeys: 1,
             node_guid: [0; 8],
+            capabilities: DeviceCapabilities::empty(),
         })
     }
 

@@ -2,14 +2,39 @@
 
 use softrnic_model::wire::Grh;
 use softrnic_verbs::{
-    AddressVector, Gid, QpType, RecvWr, SendFlags, SendOp, SendWr, WcFlags, WcOpcode, WcStatus,
-    emulated,
+    Access, AddressVector, Gid, Placement, QpType, RecvWr, Selectivity, SendFlags, SendOp, SendWr,
+    WcFlags, WcOpcode, WcStatus, emulated,
 };
 
-use crate::world::{End, LEN, World, patient};
+use crate::world::{ALL, End, LEN, World, builder, connect, patient, pattern};
 
 /// Lengths around everything that a length can be in the way of: nothing, words, the MTU, bursts.
 const LENGTHS: [u32; 12] = [0, 1, 3, 8, 64, 1023, 1025, 4095, 4096, 4097, 12_345, 300_001];
+
+#[test]
+fn atomic_writes_and_flushes() {
+    let access = ALL | Access::FLUSH_GLOBAL;
+    let World { near, far } = World::new(QpType::Rc);
+    let region = far.pd.register(pattern(4096, 9), access).unwrap();
+    let qp = builder(&far.pd, QpType::Rc, &far.cq).access(Access::REMOTE | Access::FLUSH_GLOBAL);
+    let qp = qp.build().unwrap();
+    let near_qp = builder(&near.pd, QpType::Rc, &near.cq).build().unwrap();
+    connect(&near_qp, &qp, &patient());
+    near_qp.atomic_write(1, near.sge(0, 8), region.remote(64)).unwrap();
+    let (global, whole) = (Placement::GLOBAL, Selectivity::Region);
+    near_qp.flush(2, region.remote(0), 0, global, whole).unwrap();
+    assert_eq!(near.success().opcode, WcOpcode::AtomicWrite);
+    assert_eq!(near.success().opcode, WcOpcode::Flush);
+    let mut got = [0; 8];
+    region.buffer().read(64, &mut got).unwrap();
+    assert_eq!(got.to_vec(), near.bytes(0, 8));
+    // What cannot be promised cannot be had.
+    let refused = far.pd.register(pattern(64, 9), ALL | Access::FLUSH_PERSISTENT).unwrap_err();
+    assert_eq!(refused.source.errno_name(), "EOPNOTSUPP");
+    let persistent = Placement::PERSISTENT;
+    near_qp.flush(3, region.remote(0), 8, persistent, Selectivity::Range).unwrap();
+    near.failure(WcStatus::RemoteInvalidRequest);
+}
 
 #[test]
 fn rc_write_and_read_move_the_bytes_and_no_others() {
@@ -219,7 +244,7 @@ fn ud_to_the_wrong_key_or_nobody_is_lost_without_trace() {
 fn a_device_reaches_itself() {
     let (context, _other) = emulated::open_pair().unwrap();
     let (near, far) = (End::new(context.clone(), QpType::Rc, 3), End::new(context, QpType::Rc, 5));
-    crate::world::connect(&near.qp, &far.qp, &patient());
+    connect(&near.qp, &far.qp, &patient());
     near.qp.write(1, near.sge(0, 100_000), far.mr.remote(0)).unwrap();
     near.success();
     assert!(far.bytes(0, 100_000) == near.bytes(0, 100_000));

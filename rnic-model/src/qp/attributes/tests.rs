@@ -30,6 +30,7 @@ const DEVICE: DeviceAttributes = DeviceAttributes {
     max_mcast_qp_attach: 16,
     max_pkeys: 4,
     node_guid: [0; 8],
+    capabilities: crate::verbs::DeviceCapabilities::empty(),
 };
 
 const PORT_NOW: PortAttributes = PortAttributes {

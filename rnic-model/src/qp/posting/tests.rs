@@ -2,7 +2,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::verbs::{Access, AhId, BindInfo, Key, QpNum, WindowType};
+use crate::verbs::{Access, AhId, BindInfo, Key, Placement, QpNum, Selectivity, WindowType};
 
 const CAP: QpCapabilities = QpCapabilities {
     max_send_wr: 16,
@@ -24,6 +24,8 @@ const SERVICES: &str = "
     READ        - - x
     CAS         - - x
     FAA         - - x
+    AWRITE      - - x
+    FLUSH       - - x
     BIND        - x x
     INVALIDATE  - x x
 ";
@@ -51,6 +53,14 @@ fn op(name: &str) -> SendOp {
         "READ" => SendOp::Read { remote_addr, rkey: RKEY },
         "CAS" => SendOp::CompareSwap { remote_addr, rkey: RKEY, compare: 1, swap: 2 },
         "FAA" => SendOp::FetchAdd { remote_addr, rkey: RKEY, add: 1 },
+        "AWRITE" => SendOp::AtomicWrite { remote_addr, rkey: RKEY },
+        "FLUSH" => SendOp::Flush {
+            remote_addr,
+            rkey: RKEY,
+            length: 8,
+            placement: Placement::GLOBAL,
+            selectivity: Selectivity::Range,
+        },
         "BIND" => SendOp::BindMw {
             window: RKEY,
             new_rkey: RKEY,
@@ -72,16 +82,16 @@ fn services() -> Vec<(&'static str, [bool; 3])> {
             (name, [(); 3].map(|()| words.next().unwrap() == "x"))
         })
         .collect();
-    assert_eq!(rows.len(), 12);
+    assert_eq!(rows.len(), 14);
     rows
 }
 
 fn has_no_data(name: &str) -> bool {
-    matches!(name, "BIND" | "INVALIDATE")
+    matches!(name, "BIND" | "INVALIDATE" | "FLUSH")
 }
 
 fn sends_data(name: &str) -> bool {
-    name.starts_with("SEND") || name.starts_with("WRITE")
+    name.starts_with("SEND") || name.starts_with("WRITE") || name == "AWRITE"
 }
 
 /// The service type that has the operation, RC where several have it.
@@ -146,12 +156,25 @@ fn every_combination_of_flags_with_every_operation() {
                 _ if bits >= 16 => {
                     Err(VerbError::Invalid("a send flag is unknown, or asks for checksum offload"))
                 }
-                (true, false) => Err(VerbError::Invalid("only SEND and WRITE can be inline")),
+                (true, false) => {
+                    Err(VerbError::Invalid("only SEND, WRITE and ATOMIC WRITE can be inline"))
+                }
                 (false, false) if has_no_data(name) => Ok(0),
                 _ => Ok(8),
             };
             assert_eq!(verdict, expected, "{name} with {flags:?}");
         }
+    }
+}
+
+#[test]
+fn a_flush_says_where_the_bytes_shall_be() {
+    for bits in 0..=u8::MAX {
+        let placement = Placement::from_bits_retain(bits);
+        let selectivity = Selectivity::Region;
+        let op = SendOp::Flush { remote_addr: 0, rkey: RKEY, length: 0, placement, selectivity };
+        let verdict = check_send(QpType::Rc, QpState::Rts, &CAP, Mtu::B1024, &wr(op, &[]));
+        assert_eq!(verdict.is_ok(), (1..=3).contains(&bits), "{bits:#x}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Requests that were received before (IBA 9.7.5.1.4). A SEND or WRITE is acknowledged again and
-//! not executed again; a READ is executed again; an atomic is answered from what was kept.
+//! not executed again; a READ is executed again; an atomic is answered from what was kept, and so are
+//! ATOMIC WRITE and FLUSH.
 
 use crate::counters::Counter;
 use crate::device::Shared;
@@ -22,12 +23,11 @@ pub(super) fn on_duplicate(
             true
         }
         Operation::ReadRequest => read_again(qp, packet),
+        Operation::AtomicWrite | Operation::Flush => done_again(qp, packet),
         Operation::CompareSwap | Operation::FetchAdd => atomic_again(qp, packet),
         Operation::ReadResponse
         | Operation::Acknowledge
         | Operation::AtomicAcknowledge
-        | Operation::Flush
-        | Operation::AtomicWrite
         | Operation::CongestionNotification => false,
     };
     if !answered {
@@ -55,6 +55,19 @@ fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let rest =
         ReadRest { psn: got, pd, key, addr: reth.va(), left, msn, begun: false, again: true };
     qp.responder.responses.repeat(Response::Read(rest))
+}
+
+/// An ATOMIC WRITE or a FLUSH was carried out; what else it did or wrote has been seen since.
+fn done_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
+    let got = packet.bth.psn();
+    let Some(Replay::Read { psn, pd, key, addr, length: 0, msn, .. }) =
+        qp.responder.replays.find(got)
+    else {
+        return false;
+    };
+    let same = packet.reth().is_some_and(|reth| reth.rkey() == key && reth.va() == addr);
+    let rest = ReadRest { psn, pd, key, addr, left: 0, msn, begun: false, again: true };
+    same && qp.responder.responses.repeat(Response::Read(rest))
 }
 
 fn atomic_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {

@@ -8,11 +8,11 @@ use crate::queue::{CqEntry, Slot};
 use crate::verbs::{Access, Key, PdId, QpNum, SrqId, Wc, WcFlags, WcOpcode, WcStatus};
 use crate::wire::{OpcodeFacts, Operation, Packet};
 
-use super::judge::{judge_length, judge_permission};
+use super::judge::{judge_capability, judge_length, judge_permission};
 use super::landing::Landing;
 use super::replays::Replay;
 use super::responses::{ReadRest, Response};
-use super::{Fault, Message};
+use super::{Fault, Message, placement};
 use crate::qp::pair::{Qp, Taken};
 use crate::qp::{MAX_MESSAGE_BYTES, local};
 
@@ -25,7 +25,8 @@ pub(super) fn execute<M: Memory + ?Sized>(
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
 ) -> Result<u32, Fault> {
-    judge_permission(facts.operation, qp.attr.access)?;
+    judge_capability(facts.operation, packet, shared.attributes.capabilities)?;
+    judge_permission(facts.operation, packet, qp.attr.access)?;
     match facts.operation {
         Operation::Send => send(qp, shared, memory, landing, facts, packet).map(|()| 1),
         Operation::Write => write(qp, shared, memory, landing, facts, packet).map(|()| 1),
@@ -33,11 +34,13 @@ pub(super) fn execute<M: Memory + ?Sized>(
         Operation::CompareSwap | Operation::FetchAdd => {
             atomic(qp, shared, memory, landing, facts, packet).map(|()| 1)
         }
+        Operation::AtomicWrite => {
+            placement::atomic_write(qp, shared, memory, landing, facts, packet).map(|()| 1)
+        }
+        Operation::Flush => placement::flush(qp, shared, landing, facts, packet).map(|()| 1),
         Operation::ReadResponse
         | Operation::Acknowledge
         | Operation::AtomicAcknowledge
-        | Operation::Flush
-        | Operation::AtomicWrite
         | Operation::CongestionNotification => Err(Fault::UnsupportedOpcode),
     }
 }
@@ -103,7 +106,7 @@ fn send<M: Memory + ?Sized>(
     Ok(())
 }
 
-fn next_msn(msn: u32) -> u32 {
+pub(super) const fn next_msn(msn: u32) -> u32 {
     msn.wrapping_add(1) & 0x00ff_ffff
 }
 

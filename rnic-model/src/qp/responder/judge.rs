@@ -1,7 +1,7 @@
 //! Judgements about a request packet. They look and decide; nothing changes.
 
-use crate::verbs::{Access, Mtu, Psn};
-use crate::wire::{OpcodeFacts, Operation, Packet, Place};
+use crate::verbs::{Access, DeviceCapabilities, Mtu, Placement, Psn, Selectivity};
+use crate::wire::{Feth, OpcodeFacts, Operation, Packet, Place};
 
 use super::{Fault, Message};
 
@@ -35,21 +35,58 @@ pub(super) fn judge_sequence(message: &Message, facts: &OpcodeFacts) -> Result<(
     if fits { Ok(()) } else { Err(Fault::OpcodeSequence) }
 }
 
+/// Whether the device does this at all.
+pub(super) fn judge_capability(
+    operation: Operation,
+    packet: &Packet<'_>,
+    capabilities: DeviceCapabilities,
+) -> Result<(), Fault> {
+    let needs = match operation {
+        Operation::AtomicWrite => DeviceCapabilities::ATOMIC_WRITE,
+        Operation::Flush => flush_asked(packet)?.0.capabilities(),
+        Operation::Send
+        | Operation::Write
+        | Operation::ReadRequest
+        | Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::CompareSwap
+        | Operation::FetchAdd
+        | Operation::CongestionNotification => return Ok(()),
+    };
+    if capabilities.contains(needs) { Ok(()) } else { Err(Fault::UnsupportedOpcode) }
+}
+
 /// Whether the queue pair lets peers do this at all.
-pub(super) fn judge_permission(operation: Operation, access: Access) -> Result<(), Fault> {
+pub(super) fn judge_permission(
+    operation: Operation,
+    packet: &Packet<'_>,
+    access: Access,
+) -> Result<(), Fault> {
     let needs = match operation {
         Operation::Send => Access::empty(),
-        Operation::Write => Access::REMOTE_WRITE,
+        Operation::Write | Operation::AtomicWrite => Access::REMOTE_WRITE,
+        Operation::Flush => flush_asked(packet)?.0.rights(),
         Operation::ReadRequest => Access::REMOTE_READ,
         Operation::CompareSwap | Operation::FetchAdd => Access::REMOTE_ATOMIC,
         Operation::ReadResponse
         | Operation::Acknowledge
         | Operation::AtomicAcknowledge
-        | Operation::Flush
-        | Operation::AtomicWrite
         | Operation::CongestionNotification => return Err(Fault::UnsupportedOpcode),
     };
     if access.contains(needs) { Ok(()) } else { Err(Fault::NotPermitted) }
+}
+
+/// What a FLUSH asks for. One that asks for nothing, or for what does not exist, is invalid.
+pub(super) fn flush_asked(packet: &Packet<'_>) -> Result<(Placement, Selectivity), Fault> {
+    let header = packet.feth().ok_or(Fault::UnsupportedOpcode)?;
+    let placement = Placement::from_bits(header.placement()).ok_or(Fault::UnsupportedOpcode)?;
+    let selectivity = match header.selectivity() {
+        Feth::RANGE => Selectivity::Range,
+        Feth::REGION => Selectivity::Region,
+        _ => return Err(Fault::UnsupportedOpcode),
+    };
+    if placement.is_empty() { Err(Fault::UnsupportedOpcode) } else { Ok((placement, selectivity)) }
 }
 
 /// Whether the payload is as long as its place in the message demands (IBA 9.7.4.1.6).

@@ -9,6 +9,7 @@ mod execute;
 mod fault;
 mod judge;
 mod landing;
+mod placement;
 mod replays;
 mod responses;
 

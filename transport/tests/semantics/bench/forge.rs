@@ -2,8 +2,8 @@
 
 use softrnic_model::verbs::{Key, QpType, SrqNum};
 use softrnic_model::wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, HeaderBuf, Ieth, Opcode, Operation, Place, Reth,
-    Service, Syndrome, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, HeaderBuf, Ieth, Opcode, Operation, Place,
+    Reth, Service, Syndrome, XrcEth,
 };
 
 use super::{BASE, Bench, EndId, QKEY};
@@ -18,6 +18,7 @@ pub(crate) struct Forge {
     psn: i32,
     ack_req: bool,
     invalidate: Option<Key>,
+    feth: Option<Feth>,
     reth: Option<Reth>,
     atomic: Option<AtomicEth>,
     aeth: Option<(Syndrome, u32)>,
@@ -36,6 +37,7 @@ impl Forge {
             psn,
             ack_req: true,
             invalidate: None,
+            feth: None,
             reth: None,
             atomic: None,
             aeth: None,
@@ -62,6 +64,17 @@ impl Forge {
     pub(crate) fn add(psn: i32, at: u64, key: Key, add: u64) -> Self {
         let atomic = Some(AtomicEth::new(BASE + at, key, add, 0));
         Self { atomic, ..Self::new(Operation::FetchAdd, Place::Only, psn) }
+    }
+
+    /// With 8 bytes of data if nothing else is said.
+    pub(crate) fn atomic_write(psn: i32, at: u64, key: Key) -> Self {
+        Self::new(Operation::AtomicWrite, Place::Only, psn).range(at, key, 8).count_up(1, 8)
+    }
+
+    /// With placement type and selectivity as they are on the wire.
+    pub(crate) fn flush(psn: i32, placement: u8, selectivity: u8) -> Self {
+        let feth = Some(Feth::new(placement, selectivity));
+        Self { feth, ..Self::new(Operation::Flush, Place::Only, psn) }
     }
 
     pub(crate) fn swap(psn: i32, at: u64, key: Key, compare: u64, swap: u64) -> Self {
@@ -166,6 +179,7 @@ impl Forge {
             let srq = self.srq.unwrap_or(bench.remote_srq(from));
             header.push(&XrcEth::new(srq.get()));
         }
+        self.feth.iter().for_each(|feth| header.push(feth));
         self.reth.iter().for_each(|reth| header.push(reth));
         self.atomic.iter().for_each(|eth| header.push(eth));
         self.aeth.iter().for_each(|&(syndrome, msn)| header.push(&Aeth::new(syndrome, msn)));

@@ -2,8 +2,8 @@
 
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    Access, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpState, QpType,
-    SrqAttributes, SrqId, SrqInit, XrcSrq,
+    Access, DeviceCapabilities, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities,
+    QpInit, QpState, QpType, SrqAttributes, SrqId, SrqInit, XrcSrq,
 };
 use softrnic_model::{Device, DeviceConfig};
 use softrnic_transport::sim::{Fabric, FabricConfig, HostId};
@@ -41,7 +41,7 @@ impl Setup {
             mtu: Mtu::B1024,
             first_psn: [0x00_1000, 0x50_0000],
             attributes: QpAttributes {
-                access: Access::REMOTE | Access::LOCAL_WRITE,
+                access: Access::REMOTE | Access::LOCAL_WRITE | Access::FLUSH_GLOBAL,
                 qkey: QKEY,
                 max_dest_rd_atomic: 4,
                 max_rd_atomic: 4,
@@ -166,13 +166,16 @@ impl Bench {
         let memory = host_mut.memory.add(bytes.collect());
         let device = &mut host_mut.device;
         let pd = device.alloc_pd().unwrap();
+        let mut access = Access::LOCAL_WRITE | Access::REMOTE | Access::MW_BIND;
+        let capabilities = device.query_device().capabilities;
+        access.set(Access::FLUSH_GLOBAL, capabilities.contains(DeviceCapabilities::FLUSH_GLOBAL));
         let spec = RegionSpec {
             pd,
             memory,
             memory_offset: 0,
             addr: BASE,
             length: setup.memory as u64,
-            access: Access::LOCAL_WRITE | Access::REMOTE | Access::MW_BIND,
+            access,
         };
         let key = device.register(spec).unwrap();
         let send_cq = device.create_cq(setup.cqe).unwrap();

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use softrnic_model::verbs::{Key, RecvWr, SendFlags, SendOp, SendWr, Sge, SrqNum};
+use softrnic_model::verbs::{
+    Key, Placement, RecvWr, Selectivity, SendFlags, SendOp, SendWr, Sge, SrqNum,
+};
 
 use super::BASE;
 
@@ -125,6 +127,21 @@ impl Remote {
 
     pub(crate) const fn add(self, at: u64, add: u64) -> SendOp {
         SendOp::FetchAdd { remote_addr: BASE + at, rkey: self.key, add }
+    }
+
+    pub(crate) const fn atomic_write(self, at: u64) -> SendOp {
+        SendOp::AtomicWrite { remote_addr: BASE + at, rkey: self.key }
+    }
+
+    /// A FLUSH of a range towards global visibility.
+    pub(crate) const fn flush(self, at: u64, length: u32) -> SendOp {
+        SendOp::Flush {
+            remote_addr: BASE + at,
+            rkey: self.key,
+            length,
+            placement: Placement::GLOBAL,
+            selectivity: Selectivity::Range,
+        }
     }
 
     pub(crate) const fn swap(self, at: u64, compare: u64, swap: u64) -> SendOp {

@@ -10,6 +10,7 @@ use softrnic_model::verbs::WcStatus::{
     WorkRequestFlushed,
 };
 use softrnic_model::verbs::{Access, AsyncEvent, Key, Mtu, QpAttributeMask, QpNum};
+use softrnic_model::wire::Feth;
 use softrnic_model::wire::Place::{First, Last, Middle, Only};
 use softrnic_transport::sim::Fate;
 
@@ -107,8 +108,37 @@ const OPCODES: &[Case] = &[
     invalid("reserved opcode 0x15", |_| vec![Forge::opcode(0x15, 0)]),
     invalid("reserved opcode 0x18", |_| vec![Forge::opcode(0x18, 0).count_up(0, 64)]),
     invalid("reserved opcode 0x1f", |_| vec![Forge::opcode(0x1f, 0).count_up(0, 5)]),
-    invalid("FLUSH, which the device does not do", |_| vec![Forge::opcode(0x1c, 0).count_up(0, 20)]),
-    invalid("ATOMIC WRITE likewise", |_| vec![Forge::opcode(0x1d, 0).count_up(0, 24)]),
+    invalid("FLUSH towards nothing", |bench| vec![
+        Forge::flush(0, 0, Feth::RANGE).range(0, key(bench), 8)]),
+    invalid("FLUSH towards a placement that does not exist", |bench| vec![
+        Forge::flush(0, 5, Feth::RANGE).range(0, key(bench), 8)]),
+    invalid("FLUSH of what cannot be selected", |bench| vec![
+        Forge::flush(0, Feth::GLOBAL_VISIBILITY, 2).range(0, key(bench), 8)]),
+    invalid("FLUSH towards persistence, which is not promised", |bench| {
+        allow(bench, Access::all());
+        vec![Forge::flush(0, Feth::PERSISTENCE, Feth::RANGE).range(0, key(bench), 8)]
+    }),
+    invalid("FLUSH towards both", |bench| {
+        allow(bench, Access::all());
+        vec![Forge::flush(0, 3, Feth::RANGE).range(0, key(bench), 8)]
+    }),
+    invalid("FLUSH that the queue pair does not allow", |bench| {
+        allow(bench, Access::REMOTE);
+        vec![Forge::flush(0, Feth::GLOBAL_VISIBILITY, Feth::REGION).range(0, key(bench), 8)]
+    }),
+    invalid("more FLUSHes than may be open", |bench| (0..5).map(|psn|
+        Forge::flush(psn, Feth::GLOBAL_VISIBILITY, Feth::RANGE).range(0, key(bench), 8)).collect()),
+    invalid("ATOMIC WRITE that the queue pair does not allow", |bench| {
+        allow(bench, Access::REMOTE_READ | Access::REMOTE_ATOMIC);
+        vec![Forge::atomic_write(0, 0, key(bench))]
+    }),
+    invalid("more ATOMIC WRITEs than may be open", |bench| (0..5)
+        .map(|psn| Forge::atomic_write(psn, 0, key(bench))).collect()),
+    invalid("ATOMIC WRITE at an address that is no multiple of 8", |bench| vec![
+        Forge::atomic_write(0, 4, key(bench))]),
+    invalid("FLUSH within a SEND", |bench| vec![
+        Forge::send(First, 0).count_up(0, MTU),
+        Forge::flush(1, Feth::GLOBAL_VISIBILITY, Feth::RANGE).range(0, key(bench), 8)]),
     invalid("WRITE that the queue pair does not allow", |bench| {
         allow(bench, Access::REMOTE_READ | Access::REMOTE_ATOMIC);
         vec![Forge::write(Only, 0).range(0, key(bench), 8).count_up(0, 8)]
@@ -165,6 +195,15 @@ const LENGTHS: &[Case] = &[
     invalid("READ of 2^32 - 1", |bench| vec![Forge::read(0, 0, key(bench), u32::MAX)]),
     invalid("READ with data", |bench| vec![Forge::read(0, 0, key(bench), 8).count_up(0, 4)]),
     invalid("atomic with data", |bench| vec![Forge::add(0, 0, key(bench), 8).count_up(0, 4)]),
+    invalid("ATOMIC WRITE of 4 bytes", |bench| vec![
+        Forge::atomic_write(0, 0, key(bench)).range(0, key(bench), 4).count_up(0, 4)]),
+    invalid("ATOMIC WRITE that says 16", |bench| vec![
+        Forge::atomic_write(0, 0, key(bench)).range(0, key(bench), 16)]),
+    invalid("ATOMIC WRITE of 16 bytes that says 8", |bench| vec![
+        Forge::atomic_write(0, 0, key(bench)).count_up(0, 16)]),
+    invalid("FLUSH with data", |bench| vec![
+        Forge::flush(0, Feth::GLOBAL_VISIBILITY, Feth::RANGE).range(0, key(bench), 8)
+            .count_up(0, 4)]),
     case("SEND longer than the receive", Told::Receive(LocalLengthError), RemoteInvalidRequest,
         |_| vec![Forge::send(Only, 0).count_up(0, 8), Forge::send(Only, 1).count_up(0, 101)]),
     case("SEND longer than the receive at its end", Told::Receive(LocalLengthError),
@@ -178,6 +217,24 @@ const ACCESS: &[Case] = &[
         Forge::write(Only, 0).range(0, Key(0xdead_0000), 8).count_up(0, 8)]),
     denied("READ under a key that is none", |_| vec![Forge::read(0, 0, Key(0xdead_0000), 8)]),
     denied("atomic under a key that is none", |_| vec![Forge::add(0, 0, Key(0xdead_0000), 8)]),
+    denied("ATOMIC WRITE under a key that is none", |_| vec![
+        Forge::atomic_write(0, 0, Key(0xdead_0000))]),
+    denied("ATOMIC WRITE past the end", |bench| vec![
+        Forge::atomic_write(0, 1 << 16, key(bench))]),
+    denied("ATOMIC WRITE without the right", |bench| {
+        let read_only = bench.register(B, 0..64, Access::REMOTE_READ | Access::FLUSH_GLOBAL);
+        vec![Forge::atomic_write(0, 0, read_only)]
+    }),
+    denied("FLUSH of no bytes under a key that is none", |_| vec![
+        Forge::flush(0, Feth::GLOBAL_VISIBILITY, Feth::RANGE).range(0, Key(0xdead_0000), 0)]),
+    denied("FLUSH of a region under a key that is none", |_| vec![
+        Forge::flush(0, Feth::GLOBAL_VISIBILITY, Feth::REGION).range(0, Key(0xdead_0000), 0)]),
+    denied("FLUSH past the end", |bench| vec![
+        Forge::flush(0, Feth::GLOBAL_VISIBILITY, Feth::RANGE).range(8, key(bench), 1 << 16)]),
+    denied("FLUSH without the right", |bench| {
+        let plain = bench.register(B, 0..64, Access::LOCAL_WRITE | Access::REMOTE);
+        vec![Forge::flush(0, Feth::GLOBAL_VISIBILITY, Feth::REGION).range(0, plain, 8)]
+    }),
     denied("WRITE under a key that was one", |bench| {
         let stale = bench.register(B, 0..64, Access::LOCAL_WRITE | Access::REMOTE);
         bench.device(B).deregister(stale).unwrap();
@@ -228,6 +285,10 @@ const MEMORY: &[Case] = &[
     case("WRITE to memory that is gone", Told::Fatal, RemoteOperationError, |bench| {
         let key = gone(bench);
         vec![Forge::write(Only, 0).range(0, key, 8).count_up(0, 8)]
+    }),
+    case("ATOMIC WRITE to memory that is gone", Told::Fatal, RemoteOperationError, |bench| {
+        let key = gone(bench);
+        vec![Forge::atomic_write(0, 0, key)]
     }),
     case("READ of memory that is gone", Told::Fatal, RemoteOperationError, |bench| {
         let key = gone(bench);

@@ -12,6 +12,7 @@ mod lengths;
 mod local_faults;
 mod not_ready;
 mod pace;
+mod placement;
 mod reads;
 mod silence;
 

@@ -78,7 +78,9 @@ impl Step<'_> {
     }
 
     fn something(&mut self) {
-        match self.rng.below(16) {
+        match self.rng.below(18) {
+            16 => self.write_word(),
+            17 => self.flush(),
             0..4 => self.send(),
             4..7 => self.write(),
             7..10 => self.read(),
@@ -269,6 +271,27 @@ impl Step<'_> {
         posted.byte_len = Some(8);
         self.hold(&mut posted, pieces.clone(), None);
         self.post(op, &pieces, posted);
+        Some(())
+    }
+
+    /// Replaces the word of the other side that only this queue pair uses.
+    fn write_word(&mut self) -> Option<()> {
+        let (pieces, bytes, inline) = self.message(8)?;
+        let word = own_word(self.end)..own_word(self.end) + 8;
+        self.oracle.ground[1 - self.side].scatter(std::slice::from_ref(&word), &bytes);
+        let mut posted = self.posted(WcOpcode::AtomicWrite, Then::Nothing);
+        let op = self.remote_key().atomic_write(word.start);
+        let request = self.request(posted.id, op, &pieces, &bytes, inline);
+        self.hold(&mut posted, pieces, None);
+        self.post_as(request, posted);
+        Some(())
+    }
+
+    /// Asks for what is so already.
+    fn flush(&mut self) -> Option<()> {
+        let op = self.remote_key().flush(self.rng.below(1000), self.rng.below(1000) as u32);
+        let posted = self.posted(WcOpcode::Flush, Then::Nothing);
+        self.post(op, &[], posted);
         Some(())
     }
 

@@ -23,6 +23,8 @@ mod local_faults;
 mod not_ready;
 #[path = "../rc/pace.rs"]
 mod pace;
+#[path = "../rc/placement.rs"]
+mod placement;
 #[path = "../rc/reads.rs"]
 mod reads;
 #[path = "../rc/silence.rs"]
