@@ -99,6 +99,7 @@ fn transmit<M: Memory + ?Sized>(
     mut next: impl FnMut(&mut Device) -> Option<FrameOut>,
 ) -> io::Result<usize> {
     let mut sent = 0;
+    device.set_now(now);
     while sent < PORTION && link.ready() {
         let Some(frame) = next(device) else { break };
         let outgoing = Outgoing { route: frame.route, len: frame.len(), damage: None };
