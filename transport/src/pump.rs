@@ -100,6 +100,7 @@ fn transmit<M: Memory + ?Sized>(
     mut next: impl FnMut(&mut Device, &mut FrameOut) -> bool,
 ) -> io::Result<usize> {
     let mut sent = 0;
+    device.set_now(now);
     let mut frame = FrameOut::default();
     while sent < PORTION && link.ready() && next(device, &mut frame) {
         let outgoing = Outgoing { route: frame.route, len: frame.len(), damage: None };

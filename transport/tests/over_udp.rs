@@ -129,6 +129,7 @@ impl End {
             qp_num: QpNum::new(0),
             src_qp: QpNum::new(0),
             pkey_index: 0,
+            timestamp: 0,
         }];
         (self.device.poll_cq(self.cq, &mut wcs).unwrap() == 1).then_some(wcs[0])
     }

@@ -11,7 +11,7 @@ use softrnic_model::verbs::{CqId, Wc, WcStatus};
 use crate::device::Context;
 use crate::error::{Error, Result};
 use crate::owned::Owned;
-use crate::provider::{ChannelId, Timeout};
+use crate::provider::{ChannelId, CqInit, Timeout};
 
 #[cfg(all(unix, feature = "tokio"))]
 mod channel_tokio;
@@ -35,12 +35,29 @@ impl Cq {
         entries: u32,
         channel: Option<&CompletionChannel>,
     ) -> Result<Self> {
-        let (id, entries) = context
-            .verbs()
-            .create_cq(entries, channel.map(CompletionChannel::id))
-            .map_err(Error::of("create_cq"))?;
+        let channel_id = channel.map(CompletionChannel::id);
+        let made = context.verbs().create_cq(entries, channel_id);
+        Ok(Self::of(context, made.map_err(Error::of("create_cq"))?, channel))
+    }
+
+    pub(crate) fn with_timestamps(
+        context: &Context,
+        entries: u32,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<Self> {
+        let channel_id = channel.map(CompletionChannel::id);
+        let init = CqInit { entries, channel: channel_id, timestamps: true };
+        let made = context.verbs().create_cq_ex(&init);
+        Ok(Self::of(context, made.map_err(Error::of("create_cq_ex"))?, channel))
+    }
+
+    fn of(
+        context: &Context,
+        (id, entries): (CqId, u32),
+        channel: Option<&CompletionChannel>,
+    ) -> Self {
         let object = Owned::new(context.verbs(), id, |verbs, id| verbs.destroy_cq(id));
-        Ok(Self(Arc::new(CqInner { object, entries, channel: channel.cloned() })))
+        Self(Arc::new(CqInner { object, entries, channel: channel.cloned() }))
     }
 
     /// Its number.

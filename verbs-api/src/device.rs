@@ -159,6 +159,30 @@ impl Context {
         Cq::new(self, entries, None)
     }
 
+    /// Makes a completion queue whose completions say when they completed, in nanoseconds of
+    /// [`Context::clock_ns`] (`Wc::timestamp`). Its events go to `channel`, if there is one.
+    ///
+    /// # Errors
+    /// As [`provider::Context::create_cq_ex`].
+    pub fn create_cq_with_timestamps(
+        &self,
+        entries: u32,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<Cq> {
+        Cq::with_timestamps(self, entries, channel)
+    }
+
+    /// The device's clock now, in nanoseconds since some instant.
+    ///
+    /// # Errors
+    /// As [`provider::Context::query_clock`] and [`provider::Context::query_device`].
+    pub fn clock_ns(&self) -> Result<u64> {
+        let khz = self.attributes()?.core_clock_khz.max(1);
+        let ticks = self.verbs.query_clock().map_err(Error::of("query_rt_values"))?;
+        let ns = u128::from(ticks) * 1_000_000 / u128::from(khz);
+        Ok(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
     /// Makes a channel for the events of completion queues.
     ///
     /// # Errors

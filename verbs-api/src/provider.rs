@@ -85,6 +85,17 @@ pub struct DeviceInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
+/// What a completion queue is made with (`ibv_cq_init_attr_ex`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CqInit {
+    /// Completions that must fit.
+    pub entries: u32,
+    /// Where its events go.
+    pub channel: Option<ChannelId>,
+    /// Whether completions are stamped with the time (`Wc::timestamp`).
+    pub timestamps: bool,
+}
+
 /// A range of program memory as a caller hands it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryRange {
@@ -306,6 +317,19 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// `EINVAL`: no entries; `ENOMEM`: more than a queue may have, or no more queues.
     fn create_cq(&self, entries: u32, channel: Option<ChannelId>) -> Verb<(CqId, u32)>;
 
+    /// Makes a completion queue (`ibv_create_cq_ex(3)`); otherwise as [`Context::create_cq`].
+    ///
+    /// # Errors
+    /// As [`Context::create_cq`]; `EOPNOTSUPP`: no timestamps.
+    fn create_cq_ex(&self, init: &CqInit) -> Verb<(CqId, u32)>;
+
+    /// The device's clock now (`ibv_query_rt_values_ex(3)`): in ticks of
+    /// `DeviceAttributes::core_clock_khz`, the same that stamps completions.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: it has none.
+    fn query_clock(&self) -> Verb<u64>;
+
     /// Changes the size (`ibv_resize_cq(3)`) and returns what was granted. Nothing is lost.
     ///
     /// # Errors
@@ -373,7 +397,8 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// Sets the limit, the size, or both (`ibv_modify_srq(3)`).
     ///
     /// # Errors
-    /// `EINVAL`: a limit above the size; `ENOMEM`; `EOPNOTSUPP`: resizing.
+    /// `EINVAL`: nothing to change, a limit above the size, or a size below the receives in the queue;
+    /// `ENOMEM`; `EOPNOTSUPP`: resizing.
     fn modify_srq(&self, srq: SrqId, limit: Option<u32>, max_wr: Option<u32>) -> Verb<()>;
 
     /// Its attributes now (`ibv_query_srq(3)`).

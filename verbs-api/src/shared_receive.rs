@@ -86,6 +86,15 @@ impl Srq {
         done.map_err(Error::of("modify_srq"))
     }
 
+    /// Changes how many receives it may hold.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::modify_srq`].
+    pub fn resize(&self, max_wr: u32) -> Result<()> {
+        let done = self.0.object.verbs().modify_srq(self.id(), None, Some(max_wr));
+        done.map_err(Error::of("modify_srq"))
+    }
+
     /// Its attributes now.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ impl Device {
         route: &Route,
         bytes: &[u8],
     ) {
+        self.set_now(now);
         self.shared.count(Counter::ReceivedPackets);
         if let Err(reason) = self.accept(now, memory, route, bytes) {
             self.shared.count(reason);

@@ -68,6 +68,8 @@ pub(super) fn bounded(asked: DeviceAttributes) -> DeviceAttributes {
         max_srq: max_srq.min(OBJECTS_MAX),
         max_ah: max_ah.min(OBJECTS_MAX),
         max_qp_init_rd_atom: asked.max_qp_init_rd_atom.min(16),
+        // Time is told in nanoseconds.
+        core_clock_khz: ATTRIBUTES.core_clock_khz,
         capabilities: asked.capabilities.intersection(ATTRIBUTES.capabilities),
         ..asked
     }
@@ -94,10 +96,9 @@ const ATTRIBUTES: DeviceAttributes = DeviceAttributes {
     max_mcast_qp_attach: 256,
     max_pkeys: 1,
     node_guid: [0x02, 0, 0, 0xff, 0xfe, 0, 0, 1],
-    // All but what no software can promise of memory that it knows nothing of, and what is not here.
-    capabilities: DeviceCapabilities::all()
-        .difference(DeviceCapabilities::FLUSH_PERSISTENT)
-        .difference(DeviceCapabilities::SRQ_RESIZE),
+    // All but what no software can promise of memory that it knows nothing of.
+    capabilities: DeviceCapabilities::all().difference(DeviceCapabilities::FLUSH_PERSISTENT),
+    core_clock_khz: 1_000_000,
 };
 
 const _: () = assert!(ATTRIBUTES.max_qp < 1 << 16, "a slot has 16 bits of queue pair numbers");

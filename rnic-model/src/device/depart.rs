@@ -52,6 +52,7 @@ impl Device {
         frame: &FrameOut,
         out: &mut [u8],
     ) -> bool {
+        self.set_now(now);
         let Some(qp) = self.qps.at_mut(frame.owner) else { return false };
         let shared = &mut self.shared;
         let due = match frame.origin {

@@ -87,6 +87,7 @@ impl Device {
                 counters: Counters::new(),
                 events: VecDeque::new(),
                 overrun: Vec::new(),
+                now: Instant::ZERO,
                 window_bytes: config.window_bytes,
                 profile: config.profile,
                 attributes,
@@ -152,8 +153,16 @@ impl Device {
         !self.ready.is_empty()
     }
 
+    /// Tells the time, which completions are stamped with. [`Device::on_frame`], [`Device::fill`] and
+    /// [`Device::on_time`] tell it as well; what completes by other calls has the time of the last
+    /// of these.
+    pub fn set_now(&mut self, now: Instant) {
+        self.shared.now = now;
+    }
+
     /// Time has passed: retries what was not answered.
     pub fn on_time(&mut self, now: Instant) {
+        self.set_now(now);
         while let Some((at, index)) = self.shared.timers.pop_due(now) {
             let Some(qp) = self.qps.at_mut(index) else { continue };
             if self.shared.timers.fires(&mut qp.timer, at, index, now) {

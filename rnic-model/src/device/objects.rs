@@ -154,10 +154,19 @@ impl Device {
     /// # Errors
     /// EINVAL: no entries, or more than `max_cqe`. ENOMEM: there are `max_cq` already.
     pub fn create_cq(&mut self, entries: u32) -> Result<CqId, VerbError> {
+        self.create_cq_ex(entries, false)
+    }
+
+    /// Makes a completion queue that may stamp its completions with the time
+    /// (`ibv_create_cq_ex(3)`).
+    ///
+    /// # Errors
+    /// As [`Device::create_cq`].
+    pub fn create_cq_ex(&mut self, entries: u32, timestamps: bool) -> Result<CqId, VerbError> {
         self.judge_cqe(entries)?;
         self.shared
             .cqs
-            .insert(CompletionQueue::new(entries))
+            .insert(CompletionQueue::new(entries, timestamps))
             .ok_or(VerbError::Full("max_cq completion queues exist"))
     }
 
@@ -265,15 +274,42 @@ impl Device {
         Ok(id)
     }
 
-    /// Arms the limit event (`ibv_modify_srq(3)` with `IBV_SRQ_LIMIT`). Resizing is not supported.
+    /// Arms the limit event (`ibv_modify_srq(3)` with `IBV_SRQ_LIMIT`).
     ///
     /// # Errors
-    /// EINVAL: no such queue, or a limit above its size.
+    /// As [`Device::modify_srq`].
     pub fn set_srq_limit(&mut self, srq: SrqId, limit: u32) -> Result<(), VerbError> {
+        self.modify_srq(srq, Some(limit), None)
+    }
+
+    /// Changes the size of a shared receive queue, arms its limit event, or both
+    /// (`ibv_modify_srq(3)`): all of what is asked, or nothing.
+    ///
+    /// # Errors
+    /// EINVAL: no such queue, nothing to change, a size out of bounds or below the receives that
+    /// wait or are being filled, or a limit above the size.
+    pub fn modify_srq(
+        &mut self,
+        srq: SrqId,
+        limit: Option<u32>,
+        max_wr: Option<u32>,
+    ) -> Result<(), VerbError> {
+        let size_max = self.shared.attributes.max_srq_wr;
         let entry = self.shared.srqs.get_mut(srq).ok_or(NO_SRQ)?;
-        if limit > entry.queue.capacity() {
+        if limit.is_none() && max_wr.is_none() {
+            return Err(VerbError::Invalid("srq_attr_mask: nothing to change"));
+        }
+        let size = max_wr.unwrap_or(entry.queue.capacity());
+        if size == 0 || size > size_max {
+            return Err(VerbError::Invalid("max_wr: must be between 1 and max_srq_wr"));
+        }
+        if limit.unwrap_or(entry.limit) > size {
             return Err(VerbError::Invalid("srq_limit: more than max_wr"));
         }
+        if max_wr.is_some() && !entry.queue.resize(size) {
+            return Err(VerbError::Invalid("max_wr: fewer than the receives in the queue"));
+        }
+        let Some(limit) = limit else { return Ok(()) };
         entry.limit = limit;
         if limit != 0 && entry.queue.len() < limit {
             entry.limit = 0;

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::Instant;
 use crate::counters::{Counter, Counters};
 use crate::profile::Profile;
 use crate::protection::Protection;
@@ -81,6 +82,8 @@ pub(crate) struct MulticastGroup {
 pub(crate) struct Shared {
     pub(crate) attributes: DeviceAttributes,
     pub(crate) profile: Profile,
+    /// What the device was told last.
+    pub(crate) now: Instant,
     pub(crate) port: Port,
     pub(crate) protection: Protection,
     pub(crate) pds: Table<PdId, ProtectionDomain>,
@@ -103,7 +106,7 @@ impl Shared {
     #[inline]
     pub(crate) fn complete(&mut self, cq: CqId, entry: CqEntry, solicited: bool) {
         let Some(queue) = self.cqs.get_mut(cq) else { return };
-        match queue.push(entry, solicited) {
+        match queue.push(entry, solicited, self.now) {
             PushOutcome::Queued => {}
             PushOutcome::Wakes => self.events.push_back(Event::Completion(cq)),
             PushOutcome::Overrun => {

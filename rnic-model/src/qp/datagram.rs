@@ -94,6 +94,7 @@ fn deliver(
         qp_num: qp.num,
         src_qp: deth.src_qp(),
         pkey_index: qp.attr.pkey_index,
+        timestamp: 0,
     };
     qp.release_recv(shared, taken);
     shared.count(Counter::RdmaReceives);

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::Instant;
 use crate::verbs::{QpNum, Wc};
 
 /// What a program has asked to be woken for (`ibv_req_notify_cq(3)`).
@@ -53,18 +54,21 @@ pub(crate) struct CompletionQueue {
     len: usize,
     notify: Notify,
     dead: bool,
+    /// Completions are stamped with the time.
+    timestamps: bool,
     /// Queue pairs that complete here; a queue in use cannot be destroyed.
     pub(crate) users: u32,
 }
 
 impl CompletionQueue {
-    pub(crate) fn new(entries: u32) -> Self {
+    pub(crate) fn new(entries: u32, timestamps: bool) -> Self {
         Self {
             ring: ring(entries),
             head: 0,
             len: 0,
             notify: Notify::Disarmed,
             dead: false,
+            timestamps,
             users: 0,
         }
     }
@@ -79,7 +83,12 @@ impl CompletionQueue {
 
     /// Adds a completion. `solicited`: it wakes a program that waits for solicited ones only.
     #[inline]
-    pub(crate) fn push(&mut self, entry: CqEntry, solicited: bool) -> PushOutcome {
+    pub(crate) fn push(
+        &mut self,
+        mut entry: CqEntry,
+        solicited: bool,
+        now: Instant,
+    ) -> PushOutcome {
         if self.dead {
             return PushOutcome::Dead;
         }
@@ -90,6 +99,9 @@ impl CompletionQueue {
         let mut at = self.head + self.len;
         if at >= self.ring.len() {
             at -= self.ring.len();
+        }
+        if self.timestamps {
+            entry.wc.timestamp = now.as_ns();
         }
         if let Some(place) = self.ring.get_mut(at) {
             *place = Some(entry);
@@ -185,6 +197,7 @@ mod tests {
             qp_num: QpNum::new(qp),
             src_qp: QpNum::new(0),
             pkey_index: 0,
+            timestamp: 0,
         };
         CqEntry { wc, slot: Slot::Receive }
     }
@@ -196,13 +209,13 @@ mod tests {
     #[test]
     fn resize_keeps_all_and_refuses_what_would_lose() {
         for start in 0..4_u64 {
-            let mut cq = CompletionQueue::new(4);
+            let mut cq = CompletionQueue::new(4, false);
             for n in 0..start {
-                cq.push(entry(100 + n, 1), false);
+                cq.push(entry(100 + n, 1), false, Instant::ZERO);
                 cq.pop();
             }
             for n in 0..3 {
-                cq.push(entry(n, 1), false);
+                cq.push(entry(n, 1), false, Instant::ZERO);
             }
             assert!(!cq.resize(2), "three entries do not fit two places");
             assert!(cq.resize(3));
@@ -213,12 +226,12 @@ mod tests {
 
     #[test]
     fn overrun_kills_the_queue_but_keeps_what_is_in_it() {
-        let mut cq = CompletionQueue::new(2);
-        assert_eq!(cq.push(entry(0, 1), false), PushOutcome::Queued);
-        assert_eq!(cq.push(entry(1, 1), false), PushOutcome::Queued);
-        assert_eq!(cq.push(entry(2, 1), false), PushOutcome::Overrun);
+        let mut cq = CompletionQueue::new(2, false);
+        assert_eq!(cq.push(entry(0, 1), false, Instant::ZERO), PushOutcome::Queued);
+        assert_eq!(cq.push(entry(1, 1), false, Instant::ZERO), PushOutcome::Queued);
+        assert_eq!(cq.push(entry(2, 1), false, Instant::ZERO), PushOutcome::Overrun);
         assert_eq!(cq.pop().map(|e| e.wc.wr_id), Some(0));
-        assert_eq!(cq.push(entry(3, 1), false), PushOutcome::Dead);
+        assert_eq!(cq.push(entry(3, 1), false, Instant::ZERO), PushOutcome::Dead);
         assert_eq!(drained(&mut cq), [1]);
     }
 
@@ -227,28 +240,36 @@ mod tests {
         for (solicited_only, solicited, wakes) in
             [(false, false, true), (false, true, true), (true, false, false), (true, true, true)]
         {
-            let mut cq = CompletionQueue::new(8);
-            assert_eq!(cq.push(entry(0, 1), solicited), PushOutcome::Queued, "not armed");
+            let mut cq = CompletionQueue::new(8, false);
+            assert_eq!(
+                cq.push(entry(0, 1), solicited, Instant::ZERO),
+                PushOutcome::Queued,
+                "not armed"
+            );
             cq.arm(solicited_only);
             let expected = if wakes { PushOutcome::Wakes } else { PushOutcome::Queued };
-            assert_eq!(cq.push(entry(1, 1), solicited), expected);
+            assert_eq!(cq.push(entry(1, 1), solicited, Instant::ZERO), expected);
             if wakes {
-                assert_eq!(cq.push(entry(2, 1), solicited), PushOutcome::Queued, "only once");
+                assert_eq!(
+                    cq.push(entry(2, 1), solicited, Instant::ZERO),
+                    PushOutcome::Queued,
+                    "only once"
+                );
             }
         }
-        let mut cq = CompletionQueue::new(8);
+        let mut cq = CompletionQueue::new(8, false);
         cq.arm(false);
         cq.arm(true);
-        assert_eq!(cq.push(entry(0, 1), false), PushOutcome::Wakes, "not narrowed");
+        assert_eq!(cq.push(entry(0, 1), false, Instant::ZERO), PushOutcome::Wakes, "not narrowed");
     }
 
     #[test]
     fn purge_takes_one_queue_pair_and_keeps_the_order_of_the_others() {
-        let mut cq = CompletionQueue::new(5);
-        cq.push(entry(9, 1), false);
+        let mut cq = CompletionQueue::new(5, false);
+        cq.push(entry(9, 1), false, Instant::ZERO);
         cq.pop();
         for (n, qp) in [(0, 1), (1, 2), (2, 1), (3, 2), (4, 3)] {
-            cq.push(entry(n, qp), false);
+            cq.push(entry(n, qp), false, Instant::ZERO);
         }
         cq.purge(QpNum::new(1));
         assert_eq!(drained(&mut cq), [1, 3, 4]);

@@ -23,8 +23,9 @@ pub(crate) struct RecvWqe {
 /// record until it is released, for with a shared queue several are under way at a time.
 #[derive(Debug)]
 pub(crate) struct RecvQueue {
-    wqes: Box<[RecvWqe]>,
-    sges: Box<[Sge]>,
+    /// At least as many as the capacity: records that are in use keep their places when it changes.
+    wqes: Vec<RecvWqe>,
+    sges: Vec<Sge>,
     sge_max: u32,
     order: Box<[u32]>,
     head: u32,
@@ -35,8 +36,8 @@ pub(crate) struct RecvQueue {
 impl RecvQueue {
     pub(crate) fn new(wr_max: u32, sge_max: u32) -> Self {
         Self {
-            wqes: vec![RecvWqe::default(); wr_max as usize].into(),
-            sges: vec![Sge::default(); wr_max as usize * sge_max as usize].into(),
+            wqes: vec![RecvWqe::default(); wr_max as usize],
+            sges: vec![Sge::default(); wr_max as usize * sge_max as usize],
             sge_max,
             order: vec![0; wr_max as usize].into(),
             head: 0,
@@ -54,9 +55,38 @@ impl RecvQueue {
         u32::try_from(self.order.len()).unwrap_or(u32::MAX)
     }
 
+    /// Records of requests that wait or have been taken.
+    fn in_use(&self) -> usize {
+        self.wqes.len() - self.free.len()
+    }
+
+    /// Changes how many there may be; false if there are more already.
+    pub(crate) fn resize(&mut self, wr_max: u32) -> bool {
+        let records = wr_max as usize;
+        if self.in_use() > records {
+            return false;
+        }
+        let waiting = (0..self.len).map(|n| (self.head + n) % self.capacity());
+        let mut order: Vec<u32> =
+            waiting.filter_map(|at| self.order.get(at as usize).copied()).collect();
+        order.resize(records, 0);
+        self.order = order.into();
+        self.head = 0;
+        if let Ok(known) = u32::try_from(self.wqes.len()) {
+            self.free.extend((known..wr_max).rev());
+        }
+        let records = records.max(self.wqes.len());
+        self.wqes.resize(records, RecvWqe::default());
+        self.sges.resize(records * self.sge_max as usize, Sge::default());
+        true
+    }
+
     /// Adds a request; false when there is no free record. The caller has checked the number of
     /// elements.
     pub(crate) fn post(&mut self, wr: &RecvWr<'_>) -> bool {
+        if self.in_use() >= self.order.len() {
+            return false;
+        }
         let Some(slot) = self.free.pop() else { return false };
         let base = slot as usize * self.sge_max as usize;
         for (place, sge) in self.sges.iter_mut().skip(base).zip(wr.sges) {
@@ -117,5 +147,67 @@ impl RecvQueue {
     pub(crate) fn release(&mut self, slot: RecvSlot) {
         debug_assert!(!self.free.contains(&slot.0), "a record is released once");
         self.free.push(slot.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post(queue: &mut RecvQueue, wr_id: u64) -> bool {
+        queue.post(&RecvWr { wr_id, sges: &[Sge { addr: wr_id, ..Sge::default() }] })
+    }
+
+    #[test]
+    fn another_size_loses_nothing_wherever_the_queue_stands() {
+        for (from, to, skip, taken, waiting) in [
+            (4, 9, 3, 0, 4),
+            (4, 9, 2, 2, 2),
+            (9, 4, 7, 1, 3),
+            (9, 4, 0, 4, 0),
+            (4, 4, 1, 1, 3),
+            (1, 2, 0, 1, 0),
+        ] {
+            let mut queue = RecvQueue::new(from, 1);
+            for id in 0..skip {
+                assert!(post(&mut queue, id));
+                let slot = queue.take().unwrap();
+                queue.release(slot);
+            }
+            let all: Vec<u64> = (100..100 + taken + waiting).collect();
+            all.iter().for_each(|id| assert!(post(&mut queue, *id)));
+            let slots: Vec<_> = (0..taken).map(|_| queue.take().unwrap()).collect();
+            assert!(queue.resize(to));
+            assert_eq!(queue.capacity(), to);
+            // What was taken is where it was.
+            for (slot, id) in slots.iter().zip(&all) {
+                assert_eq!((queue.wqe(*slot).wr_id, queue.sges(*slot)[0].addr), (*id, *id));
+            }
+            // There is room for exactly the rest, in order behind what waits.
+            let more = u64::from(to) - taken - waiting;
+            (200..200 + more).for_each(|id| assert!(post(&mut queue, id)));
+            assert!(!post(&mut queue, 999), "{from} {to}");
+            slots.into_iter().for_each(|slot| queue.release(slot));
+            let got: Vec<u64> =
+                core::iter::from_fn(|| queue.take().map(|slot| queue.wqe(slot).wr_id)).collect();
+            let expected: Vec<u64> = all[usize::try_from(taken).unwrap()..]
+                .iter()
+                .copied()
+                .chain(200..200 + more)
+                .collect();
+            assert_eq!(got, expected);
+        }
+    }
+
+    #[test]
+    fn it_holds_what_is_in_it() {
+        let mut queue = RecvQueue::new(4, 1);
+        (0..3).for_each(|id| assert!(post(&mut queue, id)));
+        let slot = queue.take().unwrap();
+        assert!(!queue.resize(2), "two wait and one is being filled");
+        assert!(queue.resize(3));
+        assert!(!post(&mut queue, 9));
+        queue.release(slot);
+        assert!(post(&mut queue, 9));
     }
 }

@@ -491,6 +491,8 @@ pub struct DeviceAttributes {
     pub node_guid: [u8; 8],
     /// What it can do.
     pub capabilities: DeviceCapabilities,
+    /// Frequency of the clock that stamps completions, in kHz; its time has 64 bits.
+    pub core_clock_khz: u64,
 }
 
 /// Attributes of the port (`ibv_port_attr`).

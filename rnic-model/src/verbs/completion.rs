@@ -106,7 +106,12 @@ pub struct Wc {
     pub src_qp: QpNum,
     /// Index of the P_Key that a datagram came with.
     pub pkey_index: u16,
+    /// When it completed, in nanoseconds of the device's clock; 0 unless its queue was made with
+    /// timestamps.
+    pub timestamp: u64,
 }
+
+const _: () = assert!(size_of::<Wc>() == 48, "a completion is copied often");
 
 impl Default for Wc {
     /// An empty place to poll into. It says [`WcStatus::GeneralError`], so that nobody takes it for
@@ -124,6 +129,7 @@ impl Default for Wc {
             qp_num: QpNum::new(0),
             src_qp: QpNum::new(0),
             pkey_index: 0,
+            timestamp: 0,
         }
     }
 }

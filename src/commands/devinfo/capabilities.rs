@@ -19,7 +19,7 @@ const fn no(key: &'static str, remark: &'static str) -> Capability {
     Capability { key, here: false, remark }
 }
 
-const CAPABILITIES: [Capability; 42] = [
+const CAPABILITIES: [Capability; 43] = [
     yes("rc", "reliable connection"),
     yes("uc", "unreliable connection"),
     yes("ud", "unreliable datagram"),
@@ -48,7 +48,8 @@ const CAPABILITIES: [Capability; 42] = [
     yes("completion_channel", ""),
     yes("cq_resize", ""),
     yes("shared_receive_queue", "with limit event"),
-    no("srq_resize", ""),
+    yes("srq_resize", ""),
+    yes("completion_timestamps", "in nanoseconds"),
     no("qp_resize", ""),
     no("alternate_path", "APM and path migration"),
     yes("multicast", "UD"),
@@ -142,6 +143,8 @@ mod tests {
             assert_eq!(pd.register(buffer, access).is_ok(), has(key), "{key}");
         }
         let verbs = context.verbs();
+        let stamped = context.create_cq_with_timestamps(16, None);
+        assert_eq!(stamped.is_ok(), has("completion_timestamps"));
         assert_eq!(verbs.resize_cq(cq.id(), 64).is_ok(), has("cq_resize"));
         let sizes = SrqAttributes { max_wr: 16, max_sge: 1, srq_limit: 0 };
         let srq = pd.create_srq(&sizes).unwrap();

@@ -255,3 +255,30 @@ fn a_reset_takes_the_completions_of_its_queue_pair_only() {
     bench.device(A).destroy_qp(qp).unwrap();
     assert_eq!(bench.sends(A), []);
 }
+
+#[test]
+fn completions_say_when_they_completed_if_that_was_asked_for() {
+    let mut bench = Setup::rc().pair();
+    let [plain, stamped] =
+        [false, true].map(|timestamps| bench.device(A).create_cq_ex(8, timestamps).unwrap());
+    assert_eq!(bench.device(A).query_device().core_clock_khz, 1_000_000, "nanoseconds");
+    let b = bench.remote(B);
+    for cq in [plain, stamped] {
+        bench.use_send_cq(&Setup::rc(), A, cq);
+        let mut before = bench.fabric.now().as_ns();
+        for id in 0..3 {
+            bench.run_for(1_000_000);
+            bench.post(A, wr(id, b.read(0)).at(0..8));
+            bench.run();
+            let wc = bench.poll(A, cq)[0];
+            assert_eq!(wc.wr_id, id);
+            if cq == plain {
+                assert_eq!(wc.timestamp, 0);
+            } else {
+                assert!(wc.timestamp > before + 1_000_000, "there and back takes time");
+                assert!(wc.timestamp <= bench.fabric.now().as_ns());
+                before = wc.timestamp;
+            }
+        }
+    }
+}

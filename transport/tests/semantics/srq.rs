@@ -250,3 +250,36 @@ fn absurd_receive_capacities_are_ignored_with_it() {
     bench.run();
     assert_eq!(bench.recvs(B), [(1, Success)]);
 }
+
+#[test]
+fn it_can_be_resized_in_the_middle_of_traffic() {
+    let mut bench = two_senders(QpType::Rc);
+    let srq = bench.end(B).srq.unwrap();
+    for id in 0..4 {
+        bench.recv(B, id, 1000 * id..1000 * id + 1000);
+    }
+    bench.inject(A, &Forge::send(First, 0).count_up(1, 256));
+    let modify = |bench: &mut Bench, limit, size| bench.device(B).modify_srq(srq, limit, size);
+    for size in [0, 3, u32::MAX] {
+        assert!(matches!(modify(&mut bench, None, Some(size)), Result::Err(VerbError::Invalid(_))));
+    }
+    assert!(matches!(modify(&mut bench, None, None), Result::Err(VerbError::Invalid(_))));
+    assert!(modify(&mut bench, Some(7), Some(6)).is_err(), "the limit is above the size");
+    assert_eq!(bench.device(B).query_srq(srq).unwrap().max_wr, 4, "all or nothing");
+    modify(&mut bench, Some(2), Some(6)).unwrap();
+    assert!(modify(&mut bench, None, Some(1)).is_err());
+    bench.recv(B, 4, 4000..5000);
+    bench.recv(B, 5, 5000..6000);
+    let refused = bench.try_recv(B, &wr(6, send()).at(0..8));
+    assert!(matches!(refused, Result::Err(VerbError::Full(_))));
+    bench.inject(A, &Forge::send(Last, 1).count_up(5, 8));
+    assert_eq!(bench.bytes(B, 256..258), [5, 6], "the receive that was being filled stays");
+    for psn in 0..5 {
+        bench.inject(C, &Forge::send(Only, psn).count_up(0, 8));
+    }
+    assert_eq!(bench.recvs(B), [0, 1, 2, 3, 4, 5].map(|id| (id, Success)));
+    assert_eq!(bench.async_events(B), [AsyncEvent::SrqLimitReached(srq)]);
+    modify(&mut bench, None, Some(1)).unwrap();
+    bench.recv(B, 7, 0..8);
+    assert!(bench.try_recv(B, &wr(8, send()).at(0..8)).is_err());
+}

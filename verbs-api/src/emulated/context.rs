@@ -16,8 +16,8 @@ use super::core::{Channel, Core, Registered, Report};
 use super::events::{Closed, EventQueue};
 use crate::host_memory::probe;
 use crate::provider::{
-    ChannelId, Context, Counter, DeviceInfo, GidEntry, GidType, MemoryRange, MrKeys, MwBind,
-    PostError, Reregistration, Timeout, Verb,
+    ChannelId, Context, Counter, CqInit, DeviceInfo, GidEntry, GidType, MemoryRange, MrKeys,
+    MwBind, PostError, Reregistration, Timeout, Verb,
 };
 
 impl EmulatedContext {
@@ -249,11 +249,16 @@ impl Context for EmulatedContext {
     }
 
     fn create_cq(&self, entries: u32, channel: Option<ChannelId>) -> Verb<(CqId, u32)> {
+        self.create_cq_ex(&CqInit { entries, channel, timestamps: false })
+    }
+
+    fn create_cq_ex(&self, init: &CqInit) -> Verb<(CqId, u32)> {
+        let CqInit { entries, channel, timestamps } = *init;
         self.with(|core| {
             if let Some(channel) = channel {
                 core.channels.get(&channel).ok_or(NO_CHANNEL)?;
             }
-            let cq = core.device.create_cq(entries)?;
+            let cq = core.device.create_cq_ex(entries, timestamps)?;
             if let Some(id) = channel
                 && let Some(channel) = core.channels.get_mut(&id)
             {
@@ -263,6 +268,10 @@ impl Context for EmulatedContext {
             }
             Ok((cq, core.device.cq_capacity(cq)?))
         })
+    }
+
+    fn query_clock(&self) -> Verb<u64> {
+        Ok(self.shared.now().as_ns())
     }
 
     fn resize_cq(&self, cq: CqId, entries: u32) -> Verb<u32> {
@@ -358,13 +367,7 @@ impl Context for EmulatedContext {
     }
 
     fn modify_srq(&self, srq: SrqId, limit: Option<u32>, max_wr: Option<u32>) -> Verb<()> {
-        if max_wr.is_some() {
-            return Err(VerbError::NotSupported("max_wr: shared receive queues keep their size"));
-        }
-        match limit {
-            Some(limit) => self.with(|core| core.device.set_srq_limit(srq, limit)),
-            None => Err(VerbError::Invalid("nothing to change")),
-        }
+        self.with(|core| core.device.modify_srq(srq, limit, max_wr))
     }
 
     fn query_srq(&self, srq: SrqId) -> Verb<SrqAttributes> {

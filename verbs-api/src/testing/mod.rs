@@ -106,6 +106,7 @@ impl provider::Context for Recorder {
             max_pkeys: 1,
             node_guid: [0; 8],
             capabilities: DeviceCapabilities::empty(),
+            core_clock_khz: 1_000_000,
         })
     }
 
@@ -199,6 +200,14 @@ impl provider::Context for Recorder {
 
     fn create_cq(&self, entries: u32, _: Option<ChannelId>) -> Verb<(CqId, u32)> {
         self.made("create_cq").map(|id| (CqId(id), entries.next_power_of_two()))
+    }
+
+    fn create_cq_ex(&self, init: &CqInit) -> Verb<(CqId, u32)> {
+        self.create_cq(init.entries, init.channel)
+    }
+
+    fn query_clock(&self) -> Verb<u64> {
+        Ok(1)
     }
 
     fn resize_cq(&self, _: CqId, entries: u32) -> Verb<u32> {

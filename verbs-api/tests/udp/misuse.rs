@@ -256,8 +256,15 @@ const QUEUES: &[Case] = &[
     ("modify_srq", "a limit above the size", EINVAL, |b| {
         errno(b.verbs.modify_srq(b.srq.id(), Some(5), None))
     }),
-    ("modify_srq", "another size", EOPNOTSUPP, |b| {
-        errno(b.verbs.modify_srq(b.srq.id(), None, Some(8)))
+    ("modify_srq", "no size", EINVAL, |b| errno(b.verbs.modify_srq(b.srq.id(), None, Some(0)))),
+    ("get_srq_num", "not for XRC", EOPNOTSUPP, |b| errno(b.verbs.srq_number(b.srq.id()))),
+    ("open_qp", "no XRC target", EINVAL, |b| {
+        let xrcd = b.world.near.context.open_xrcd().unwrap();
+        errno(b.verbs.open_qp(xrcd.id(), b.world.near.qp.num()))
+    }),
+    ("close_xrcd", "stale", EINVAL, |b| {
+        let xrcd = b.world.near.context.open_xrcd().unwrap().id();
+        errno(b.verbs.close_xrcd(xrcd))
     }),
     ("modify_srq", "nothing", EINVAL, |b| errno(b.verbs.modify_srq(b.srq.id(), None, None))),
     ("query_srq", "stale", EINVAL, |b| errno(b.verbs.query_srq(b.stale.srq))),

@@ -284,3 +284,20 @@ fn a_refused_request_says_why_at_both_ends() {
     near.failure(WcStatus::RemoteInvalidRequest);
     far.failure(WcStatus::LocalLengthError);
 }
+
+#[test]
+fn completions_say_when_they_completed() {
+    let (near, far) = emulated::open_pair().unwrap();
+    let cq = near.create_cq_with_timestamps(16, None).unwrap();
+    let near = End::on(near, QpType::Rc, 1, cq);
+    let far = End::new(far, QpType::Rc, 2);
+    connect(&near.qp, &far.qp, &patient());
+    let mut last = near.context.clock_ns().unwrap();
+    for wr_id in 0..10 {
+        near.qp.read(wr_id, near.sge(0, 64), far.mr.remote(0)).unwrap();
+        let at = near.success().timestamp;
+        let now = near.context.clock_ns().unwrap();
+        assert!(last <= at && at <= now, "{last} {at} {now}");
+        last = now;
+    }
+}

@@ -56,6 +56,10 @@ fn several_queue_pairs_take_from_one_queue_and_its_limit_is_told_once() {
     senders[1].qp.send(1, senders[1].sge(0, 64)).unwrap();
     assert_eq!(recv_cq.wait_success(crate::world::PATIENCE).unwrap().wr_id, 99);
 
+    // It grows while others use it.
+    srq.resize(32).unwrap();
+    assert_eq!(srq.query().unwrap().max_wr, 32);
+
     // An empty shared queue is a receiver that is not ready.
     let sender = &senders[2];
     let options = ConnectOptions { rnr_retry: 1, min_rnr_timer: 1, ..patient() };

@@ -31,6 +31,7 @@ const DEVICE: DeviceAttributes = DeviceAttributes {
     max_pkeys: 4,
     node_guid: [0; 8],
     capabilities: crate::verbs::DeviceCapabilities::empty(),
+    core_clock_khz: 1_000_000,
 };
 
 const PORT_NOW: PortAttributes = PortAttributes {

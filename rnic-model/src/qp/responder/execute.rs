@@ -137,6 +137,7 @@ fn deliver(
         qp_num: qp.num,
         src_qp: QpNum::new(0),
         pkey_index: 0,
+        timestamp: 0,
     };
     let cq = qp.recv_cq(shared, taken);
     qp.release_recv(shared, taken);

@@ -408,4 +408,5 @@ pub(crate) const NO_COMPLETION: Wc = Wc {
     qp_num: QpNum::new(0),
     src_qp: QpNum::new(0),
     pkey_index: 0,
+    timestamp: 0,
 };

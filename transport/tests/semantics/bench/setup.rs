@@ -2,7 +2,7 @@
 
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    Access, DeviceCapabilities, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities,
+    Access, CqId, DeviceCapabilities, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities,
     QpInit, QpState, QpType, SrqAttributes, SrqId, SrqInit, XrcSrq,
 };
 use softrnic_model::{Device, DeviceConfig};
@@ -243,6 +243,16 @@ impl Bench {
         let End { qp, peer, .. } = self.end(end);
         self.device(end).destroy_qp(qp).unwrap();
         self.ends[end.0].srq = Some(srq);
+        self.create_qp(setup, end);
+        self.enter(peer.unwrap(), QpState::Reset);
+        self.connect(setup, end, peer.unwrap());
+    }
+
+    /// Replaces an end's queue pair by one whose sends complete in `cq`, and connects it again.
+    pub(crate) fn use_send_cq(&mut self, setup: &Setup, end: EndId, cq: CqId) {
+        let End { qp, peer, .. } = self.end(end);
+        self.device(end).destroy_qp(qp).unwrap();
+        self.ends[end.0].send_cq = cq;
         self.create_qp(setup, end);
         self.enter(peer.unwrap(), QpState::Reset);
         self.connect(setup, end, peer.unwrap());
