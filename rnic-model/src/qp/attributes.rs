@@ -28,7 +28,6 @@ const RETRIES: RangeInclusive<u8> = 0..=7;
 /// The rights that may be given to a queue pair. Only those of peers mean something, but programs
 /// give it what they registered their memory with, and devices do not mind.
 const QP_RIGHTS: Access = Access::all();
-const FLOW_LABEL_MAX: u32 = 0xf_ffff;
 
 /// Checks a whole `modify_qp`: the assumed state, the step, the values. Returns the state to be in
 /// afterwards. A call that is refused changes nothing (`ibv_modify_qp(3)`, notes).
@@ -136,9 +135,6 @@ pub fn check_address(path: &AddressVector, gids: &[Gid]) -> Result<(), VerbError
     }
     if source.as_v4().is_some() != path.dgid.as_v4().is_some() {
         return Err(VerbError::Invalid("the GID at sgid_index and dgid are not of one IP version"));
-    }
-    if path.flow_label > FLOW_LABEL_MAX {
-        return Err(VerbError::Invalid("flow_label has more than 20 bits"));
     }
     Ok(())
 }

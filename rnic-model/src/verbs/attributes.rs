@@ -192,7 +192,7 @@ pub struct AddressVector {
     pub hop_limit: u8,
     /// Traffic class or type of service.
     pub traffic_class: u8,
-    /// IPv6 flow label, 20 bits.
+    /// IPv6 flow label: the low 20 bits. Others are ignored, as Linux does; UCX sets them.
     pub flow_label: u32,
     /// Service level; kept and reported, without effect.
     pub service_level: u8,

@@ -106,7 +106,6 @@ const BAD: &[Bad] = &[
     (Mask::AV, |a| a.path.dgid = EMPTY, true),
     (Mask::AV, |a| a.path.dgid = Gid::from_v4([0; 4]), true),
     (Mask::AV, |a| a.path = path(1, EMPTY), true),
-    (Mask::AV, |a| a.path.flow_label = 0x10_0000, true),
     (Mask::AV, |a| a.path.dgid = Gid::from_v4([239, 1, 2, 3]), false),
     (Mask::AV, |a| a.path = path(1, Gid([0xff; 16])), false),
 ];
@@ -128,7 +127,7 @@ const GOOD: &[(Mask, Set)] = &[
     (Mask::RNR_RETRY, |a| a.rnr_retry = 7),
     (Mask::AV, |a| a.path = path(1, V6)),
     (Mask::AV, |a| a.path.dgid = V4),
-    (Mask::AV, |a| a.path.flow_label = 0xf_ffff),
+    (Mask::AV, |a| a.path.flow_label = u32::MAX),
 ];
 
 const TYPES: [QpType; 5] = QpType::ALL;
