@@ -56,7 +56,7 @@ fn functions() -> ibv_cq_ex {
         read_src_qp: Some(read_src_qp),
         read_wc_flags: Some(read_wc_flags),
         read_slid: Some(read_none),
-        read_sl: Some(read_no_byte),
+        read_sl: Some(read_sl),
         read_dlid_path_bits: Some(read_no_byte),
         read_completion_ts: None,
         read_cvlan: None,
@@ -138,6 +138,10 @@ extern "C" fn read_src_qp(cq: Option<Ptr<Cq>>) -> u32 {
 
 extern "C" fn read_wc_flags(cq: Option<Ptr<Cq>>) -> u32 {
     read(&cq, |wc| wc.flags.bits().into())
+}
+
+extern "C" fn read_sl(cq: Option<Ptr<Cq>>) -> u8 {
+    read(&cq, |wc| wc.sl)
 }
 
 /// LIDs are InfiniBand's.

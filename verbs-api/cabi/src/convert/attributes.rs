@@ -198,6 +198,9 @@ impl From<&QpCapabilities> for ibv_qp_cap {
     }
 }
 
+/// The 20 bits of a flow label.
+const FLOW_LABEL: u32 = 0x000f_ffff;
+
 /// The path of an address handle or a connection. RoCE routes by GIDs alone.
 ///
 /// # Errors
@@ -212,7 +215,8 @@ pub(crate) fn path(attr: &ibv_ah_attr) -> Result<AddressVector> {
         sgid_index: grh.sgid_index,
         hop_limit: grh.hop_limit,
         traffic_class: grh.traffic_class,
-        flow_label: grh.flow_label,
+        // Programs leave what they like in the rest of the word, and no device minds.
+        flow_label: grh.flow_label & FLOW_LABEL,
         service_level: attr.sl,
     })
 }
