@@ -113,6 +113,9 @@ impl From<&DeviceAttributes> for ibv_device_attr_ex {
         Self {
             orig_attr: device.into(),
             odp_caps: ODP_CAPS,
+            // Nanoseconds.
+            completion_timestamp_mask: u64::MAX,
+            hca_core_clock: device.core_clock_khz,
             device_cap_flags_ex: capabilities(device),
             xrc_odp_caps: XRC_ODP_CAPS,
             pci_atomic_caps: ibv_pci_atomic_caps {
