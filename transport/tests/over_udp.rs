@@ -130,6 +130,7 @@ impl End {
             src_qp: QpNum::new(0),
             pkey_index: 0,
             timestamp: 0,
+            sl: 0,
         }];
         (self.device.poll_cq(self.cq, &mut wcs).unwrap() == 1).then_some(wcs[0])
     }

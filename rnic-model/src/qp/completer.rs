@@ -238,6 +238,7 @@ pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, why: Option<Failu
         src_qp: QpNum::new(0),
         pkey_index: 0,
         timestamp: 0,
+        sl: 0,
     };
     if let Some(why) = why {
         why.mark(&mut wc, &shared.profile);

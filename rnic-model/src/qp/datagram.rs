@@ -45,7 +45,7 @@ pub(crate) fn on_datagram<M: Memory + ?Sized>(
         return flush::fail_recv(qp, shared, taken, Failure::Status(status));
     }
     match place(qp, shared, memory, taken, route, packet) {
-        Ok(()) => deliver(qp, shared, taken, deth, packet, total),
+        Ok(()) => deliver(qp, shared, taken, deth, route, packet),
         Err(failure) => {
             flush::fail_recv(qp, shared, taken, failure);
             flush::to_error(qp, shared);
@@ -78,9 +78,10 @@ fn deliver(
     shared: &mut Shared,
     taken: Taken,
     deth: &Deth,
+    route: &Route,
     packet: &Packet<'_>,
-    total: usize,
 ) {
+    let total = Grh::LEN + packet.payload.len();
     let imm = packet.imm_dt().map(ImmDt::data);
     let wc = Wc {
         wr_id: qp.recv_wqe(shared, taken).wr_id,
@@ -95,6 +96,7 @@ fn deliver(
         src_qp: deth.src_qp(),
         pkey_index: qp.attr.pkey_index,
         timestamp: 0,
+        sl: if route.is_v4() { Wc::SL_IPV4 } else { Wc::SL_IPV6 },
     };
     qp.release_recv(shared, taken);
     shared.count(Counter::RdmaReceives);

@@ -75,6 +75,7 @@ pub(crate) fn fail_recv(qp: &mut Qp, shared: &mut Shared, taken: Taken, why: Fai
         src_qp: QpNum::new(0),
         pkey_index: 0,
         timestamp: 0,
+        sl: 0,
     };
     why.mark(&mut wc, &shared.profile);
     shared.count(Counter::ResponderCqeError);

@@ -198,6 +198,7 @@ mod tests {
             src_qp: QpNum::new(0),
             pkey_index: 0,
             timestamp: 0,
+            sl: 0,
         };
         CqEntry { wc, slot: Slot::Receive }
     }

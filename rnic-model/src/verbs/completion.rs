@@ -109,6 +109,16 @@ pub struct Wc {
     /// When it completed, in nanoseconds of the device's clock; 0 unless its queue was made with
     /// timestamps.
     pub timestamp: u64,
+    /// Service level of a datagram. RoCEv2 has none; devices tell here which network header it came
+    /// with, as annex A17.4.5.1 wants a completion to do: [`Wc::SL_IPV4`] or [`Wc::SL_IPV6`].
+    pub sl: u8,
+}
+
+impl Wc {
+    /// UDP over IPv4.
+    pub const SL_IPV4: u8 = 0b1010;
+    /// UDP over IPv6.
+    pub const SL_IPV6: u8 = 0b1001;
 }
 
 const _: () = assert!(size_of::<Wc>() == 48, "a completion is copied often");
@@ -130,6 +140,7 @@ impl Default for Wc {
             src_qp: QpNum::new(0),
             pkey_index: 0,
             timestamp: 0,
+            sl: 0,
         }
     }
 }

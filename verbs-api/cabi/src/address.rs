@@ -73,7 +73,7 @@ fn answer_path(
     /// What an answer may cross.
     const HOPS: u8 = 0xff;
     device.query_port(port)?;
-    let mut attr = ibv_ah_attr { sl: wc.sl, port_num: port, ..ibv_ah_attr::zeroed() };
+    let mut attr = ibv_ah_attr { port_num: port, ..ibv_ah_attr::zeroed() };
     if wc.wc_flags & u32::from(WcFlags::GRH.bits()) != 0 {
         let (sender, own, traffic_class, flow_label) = addresses(grh.ok_or(Errno::INVALID)?);
         attr.is_global = 1;

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use softrnic_model::verbs::Wc;
+use softrnic_verbs::provider::CqInit;
 
 use crate::convert::put_if_wanted;
 use crate::errno::{Errno, Result, guarded, number, pointer, status};
@@ -71,6 +72,7 @@ pub(crate) struct Wanted {
     pub(crate) channel: Option<Ptr<Channel>>,
     pub(crate) comp_vector: u32,
     pub(crate) parent: Option<Ptr<Pd>>,
+    pub(crate) timestamps: bool,
 }
 
 /// Makes a queue; `functions` are those of the extended interface, where they are wanted.
@@ -86,8 +88,11 @@ pub(crate) fn create(
     }
     let channel = wanted.channel.as_ref().map(Ptr::get).transpose()?;
     let parent = wanted.parent.as_ref().map(Ptr::get).transpose()?;
-    let (id, granted) =
-        of.shared.device()?.create_cq(wanted.entries, channel.map(|channel| channel.id))?;
+    let (id, granted) = of.shared.device()?.create_cq_ex(&CqInit {
+        entries: wanted.entries,
+        channel: channel.map(|channel| channel.id),
+        timestamps: wanted.timestamps,
+    })?;
     let public = ibv_cq_ex {
         context,
         channel: wanted.channel,
@@ -128,7 +133,8 @@ pub(crate) extern "C" fn create_cq(
     pointer(|| {
         let entries = u32::try_from(entries)?;
         let comp_vector = u32::try_from(comp_vector)?;
-        let wanted = Wanted { entries, cq_context, channel, comp_vector, parent: None };
+        let wanted =
+            Wanted { entries, cq_context, channel, comp_vector, parent: None, timestamps: false };
         create(context, &wanted, ibv_cq_ex::zeroed())
     })
 }

@@ -14,7 +14,8 @@ use crate::object::{Ptr, live};
 use crate::objects::Context;
 use crate::shared::Shared;
 use crate::{
-    completion, cq_ex, domain, memory, post, qp_ex, query, queue_pair, shared_receive, windows,
+    completion, cq_ex, domain, extended, memory, post, qp_ex, query, queue_pair, shared_receive,
+    windows,
 };
 
 /// How many completion vectors programs may choose from. They make no difference: one engine thread
@@ -48,11 +49,15 @@ fn table(context: ibv_context) -> verbs_context {
         alloc_parent_domain: Some(domain::alloc_parent_domain),
         dealloc_td: Some(domain::dealloc_td),
         alloc_td: Some(domain::alloc_td),
+        query_rt_values: Some(query::query_rt_values),
         create_cq_ex: Some(cq_ex::create_cq_ex),
         query_device_ex: Some(query::query_device_ex),
         create_qp_ex: Some(qp_ex::create_qp_ex),
         create_srq_ex: Some(shared_receive::create_srq_ex),
-        close_xrcd: Some(domain::close_xrcd),
+        open_qp: Some(extended::open_qp),
+        get_srq_num: Some(shared_receive::get_srq_num),
+        open_xrcd: Some(extended::open_xrcd),
+        close_xrcd: Some(extended::close_xrcd),
         sz: size_of::<verbs_context>(),
         context,
         ..verbs_context::zeroed()

@@ -1,6 +1,7 @@
 //! Completion queues that are read field by field (`ibv_create_cq_ex(3)`).
 
 use core::ffi::{c_int, c_void};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use softrnic_model::verbs::Wc;
 
@@ -11,9 +12,13 @@ use crate::layout::{Zeroed, ibv_cq_ex, ibv_cq_init_attr_ex};
 use crate::object::{Object, Ptr, live};
 use crate::objects::{Context, Cq};
 
-/// `ibv_create_cq_wc_flags` that can be read. Of the others nothing is known: time stamps, VLANs, flow
-/// tags, tag matching.
-const READABLE: u64 = (1 << 7) - 1;
+/// `ibv_create_cq_wc_flags` that can be read. Of the others nothing is known: VLANs, flow tags, tag
+/// matching.
+const READABLE: u64 = STANDARD | TIMESTAMP | WALLCLOCK;
+/// `IBV_WC_STANDARD_FLAGS`, `IBV_WC_EX_WITH_COMPLETION_TIMESTAMP`, `…_TIMESTAMP_WALLCLOCK`
+const STANDARD: u64 = (1 << 7) - 1;
+const TIMESTAMP: u64 = 1 << 7;
+const WALLCLOCK: u64 = 1 << 11;
 
 pub(crate) extern "C" fn create_cq_ex(
     context: Option<Ptr<Context>>,
@@ -37,6 +42,7 @@ pub(crate) extern "C" fn create_cq_ex(
             cq_context: attr.cq_context,
             channel: attr.channel,
             comp_vector: attr.comp_vector,
+            timestamps: attr.wc_flags & (TIMESTAMP | WALLCLOCK) != 0,
             parent: if attr.comp_mask & PD != 0 { attr.parent_domain } else { None },
         };
         create(context, &wanted, functions())
@@ -56,13 +62,13 @@ fn functions() -> ibv_cq_ex {
         read_src_qp: Some(read_src_qp),
         read_wc_flags: Some(read_wc_flags),
         read_slid: Some(read_none),
-        read_sl: Some(read_no_byte),
+        read_sl: Some(read_sl),
         read_dlid_path_bits: Some(read_no_byte),
-        read_completion_ts: None,
+        read_completion_ts: Some(read_completion_ts),
         read_cvlan: None,
         read_flow_tag: None,
         read_tm_info: None::<extern "C" fn(Option<Ptr<Cq>>, *mut c_void)>,
-        read_completion_wallclock_ns: None,
+        read_completion_wallclock_ns: Some(read_completion_wallclock_ns),
         ..ibv_cq_ex::zeroed()
     }
 }
@@ -138,6 +144,25 @@ extern "C" fn read_src_qp(cq: Option<Ptr<Cq>>) -> u32 {
 
 extern "C" fn read_wc_flags(cq: Option<Ptr<Cq>>) -> u32 {
     read(&cq, |wc| wc.flags.bits().into())
+}
+
+extern "C" fn read_completion_ts(cq: Option<Ptr<Cq>>) -> u64 {
+    read(&cq, |wc| wc.timestamp)
+}
+
+/// The time of day at which it completed: as long before now as the device's clock says.
+extern "C" fn read_completion_wallclock_ns(cq: Option<Ptr<Cq>>) -> u64 {
+    let time = guarded(|| {
+        let cq = live(&cq)?;
+        let age = cq.shared.device()?.query_clock()?.saturating_sub(cq.polling.current().timestamp);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Errno::INVALID)?;
+        Ok(u64::try_from(now.as_nanos())?.saturating_sub(age))
+    });
+    time.unwrap_or(0)
+}
+
+extern "C" fn read_sl(cq: Option<Ptr<Cq>>) -> u8 {
+    read(&cq, |wc| wc.sl)
 }
 
 /// LIDs are InfiniBand's.

@@ -12,7 +12,7 @@ use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, EmulatedProvider
 use softrnic_verbs::provider::OpenFailure;
 
 use crate::convert::{put, put_if_wanted};
-use crate::errno::{Errno, Result, guarded, number, pointer};
+use crate::errno::{Errno, Result, complain, guarded, number, pointer};
 use crate::layout::{Zeroed, ibv_device};
 use crate::object::{Kind, Ptr, live};
 use crate::shared::Shared;
@@ -45,11 +45,6 @@ impl Kind for Device {
 
 /// All devices that have been listed.
 static LISTED: Mutex<Vec<Ptr<Device>>> = Mutex::new(Vec::new());
-
-/// Says something to the person who runs the program.
-pub(crate) fn complain(text: &str) {
-    eprintln!("softrnic: {text}");
-}
 
 impl Device {
     fn state(&self) -> MutexGuard<'_, State> {

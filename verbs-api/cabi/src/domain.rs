@@ -9,7 +9,7 @@ use softrnic_model::verbs::PdId;
 use crate::errno::{Errno, Result, guarded, pointer, status};
 use crate::layout::{ibv_parent_domain_init_attr, ibv_pd, ibv_td, ibv_td_init_attr};
 use crate::object::{Ptr, live};
-use crate::objects::{Context, DomainRole, Pd, Td, Xrcd};
+use crate::objects::{Context, DomainRole, Pd, Td};
 use crate::users::Users;
 
 impl Pd {
@@ -126,9 +126,4 @@ pub(crate) extern "C" fn alloc_parent_domain(
         }
         Ok(parent)
     })
-}
-
-/// The headers call it without looking whether it is there; no XRC domain is ever made.
-pub(crate) extern "C" fn close_xrcd(_: Option<Ptr<Xrcd>>) -> c_int {
-    Errno::NOT_SUPPORTED.0
 }

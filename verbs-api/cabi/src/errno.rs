@@ -5,6 +5,7 @@
 
 use core::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 
 use softrnic_verbs::VerbError;
 
@@ -30,9 +31,22 @@ impl Errno {
 }
 
 impl From<VerbError> for Errno {
+    /// An errno says little: with `SOFTRNIC_EXPLAIN` set, standard error says why.
     fn from(error: VerbError) -> Self {
+        static EXPLAINS: LazyLock<bool> = LazyLock::new(|| {
+            std::env::var_os("SOFTRNIC_EXPLAIN")
+                .is_some_and(|value| !value.is_empty() && value != "0")
+        });
+        if *EXPLAINS {
+            complain(&format!("a verb was refused: {error}"));
+        }
         Self(error.errno())
     }
+}
+
+/// Says something to the person who runs the program.
+pub(crate) fn complain(text: &str) {
+    eprintln!("softrnic: {text}");
 }
 
 impl From<std::io::Error> for Errno {

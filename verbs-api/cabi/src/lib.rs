@@ -22,6 +22,7 @@ mod errno;
 mod events;
 #[cfg_attr(not(test), expect(unsafe_code, reason = "names that only assembly can give"))]
 mod exports;
+mod extended;
 mod fork;
 mod kernel;
 #[expect(unsafe_code, reason = "zeroed C structs")]

@@ -4,10 +4,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
-use softrnic_model::verbs::{AhId, CqId, Key, PdId, QpNum, QpType, SrqId, WindowType};
+use softrnic_model::verbs::{AhId, CqId, Key, PdId, QpNum, QpType, SrqId, WindowType, XrcdId};
 use softrnic_verbs::provider::ChannelId;
 
 use crate::completion::Polling;
+use crate::extended::File;
 use crate::layout::{
     CONTEXT_AT, ibv_ah, ibv_comp_channel, ibv_context, ibv_cq_ex, ibv_mr, ibv_mw, ibv_pd,
     ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, verbs_context,
@@ -109,7 +110,12 @@ pub(crate) struct Qp {
 }
 
 /// An XRC domain.
-pub(crate) struct Xrcd {}
+pub(crate) struct Xrcd {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: XrcdId,
+    /// The file by which others find it, if there is one.
+    pub(crate) file: Option<File>,
+}
 
 /// Marks are arbitrary numbers that memory does not hold by chance.
 macro_rules! kinds {

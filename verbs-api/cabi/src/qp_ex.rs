@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use softrnic_model::verbs::{Key, QpNum, QpType, SendOp, Sge};
+use softrnic_model::verbs::{Key, Placement, QpNum, QpType, Selectivity, SendOp, Sge, SrqNum};
 
 use crate::convert::{array, bind, qp_type, send_flags, send_nowhere};
 use crate::errno::{Errno, Result, guarded, pointer, status};
@@ -10,8 +10,8 @@ use crate::layout::{
     Zeroed, ibv_data_buf, ibv_mw_bind_info, ibv_qp_ex, ibv_qp_init_attr, ibv_qp_init_attr_ex,
 };
 use crate::object::{Object, Ptr, live};
-use crate::objects::{Ah, Context, Mw, Pd, Qp};
-use crate::queue_pair::create;
+use crate::objects::{Ah, Context, Mw, Qp};
+use crate::queue_pair::{Extended, Wanted, create};
 use crate::work_list::WorkList;
 
 /// `ibv_qp_create_send_ops_flags`
@@ -27,17 +27,22 @@ mod operations {
     pub(super) const BIND_MW: u64 = 1 << 8;
     pub(super) const SEND_WITH_INV: u64 = 1 << 9;
 
+    pub(super) const FLUSH: u64 = 1 << 11;
+    pub(super) const ATOMIC_WRITE: u64 = 1 << 12;
+
     const DATAGRAM: u64 = SEND | SEND_WITH_IMM;
     const UNRELIABLE: u64 =
         DATAGRAM | RDMA_WRITE | RDMA_WRITE_WITH_IMM | LOCAL_INV | BIND_MW | SEND_WITH_INV;
-    const RELIABLE: u64 = UNRELIABLE | RDMA_READ | ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD;
+    const RELIABLE: u64 =
+        UNRELIABLE | RDMA_READ | ATOMIC_CMP_AND_SWP | ATOMIC_FETCH_AND_ADD | FLUSH | ATOMIC_WRITE;
 
     /// What a type of queue pair can do.
     pub(super) const fn of(qp_type: super::QpType) -> u64 {
         match qp_type {
-            super::QpType::Rc | super::QpType::XrcSend | super::QpType::XrcRecv => RELIABLE,
+            super::QpType::Rc | super::QpType::XrcSend => RELIABLE,
             super::QpType::Uc => UNRELIABLE,
             super::QpType::Ud => DATAGRAM,
+            super::QpType::XrcRecv => 0,
         }
     }
 }
@@ -49,18 +54,19 @@ pub(crate) extern "C" fn create_qp_ex(
     pointer(|| {
         /// `ibv_qp_init_attr_mask`
         const PD: u32 = 1;
+        const XRCD: u32 = 1 << 1;
         const CREATE_FLAGS: u32 = 1 << 2;
         const SEND_OPS_FLAGS: u32 = 1 << 6;
         live(&context)?;
         let attr = attr.ok_or(Errno::INVALID)?;
-        let has = |bit| attr.comp_mask & bit != 0;
-        if attr.comp_mask & !(PD | CREATE_FLAGS | SEND_OPS_FLAGS) != 0 {
+        let mask = attr.comp_mask;
+        let has = |bit| mask & bit != 0;
+        if mask & !(PD | XRCD | CREATE_FLAGS | SEND_OPS_FLAGS) != 0 {
             return Err(Errno::NOT_SUPPORTED);
         }
         if has(CREATE_FLAGS) && attr.create_flags != 0 {
             return Err(Errno::NOT_SUPPORTED);
         }
-        let pd: Option<Ptr<Pd>> = attr.pd.filter(|_| has(PD));
         let operations = if has(SEND_OPS_FLAGS) { attr.send_ops_flags } else { 0 };
         if operations & !operations::of(qp_type(attr.qp_type)?) != 0 {
             return Err(Errno::NOT_SUPPORTED);
@@ -74,18 +80,28 @@ pub(crate) extern "C" fn create_qp_ex(
             qp_type: attr.qp_type,
             sq_sig_all: attr.sq_sig_all,
         };
-        let building = |cap: &crate::layout::ibv_qp_cap| {
-            WorkList::new(operations, cap.max_send_wr, cap.max_send_sge, cap.max_inline_data)
+        if operations & operations::ATOMIC_WRITE != 0 {
+            // The bytes of an atomic write come with the call.
+            init.cap.max_inline_data = init.cap.max_inline_data.max(ATOMIC_BYTES);
+        }
+        let wanted = Wanted {
+            context,
+            pd: attr.pd.filter(|_| has(PD)),
+            xrcd: attr.xrcd.filter(|_| has(XRCD)),
+            attr: &mut init,
         };
-        let qp = if has(SEND_OPS_FLAGS) {
-            create(pd, &mut init, functions(), Some(&building))
-        } else {
-            create(pd, &mut init, ibv_qp_ex::zeroed(), None)
-        }?;
+        let qp = create(wanted, |cap| {
+            let (requests, elements) = (cap.max_send_wr, cap.max_send_sge);
+            let list = WorkList::new(operations, requests, elements, cap.max_inline_data);
+            has(SEND_OPS_FLAGS).then(|| Extended { functions: functions(), list })
+        })?;
         attr.cap = init.cap;
         Ok(qp)
     })
 }
+
+/// What an atomic write writes.
+const ATOMIC_BYTES: u32 = 8;
 
 fn functions() -> ibv_qp_ex {
     ibv_qp_ex {
@@ -226,12 +242,33 @@ extern "C" fn wr_send_tso(qp: Option<Ptr<Qp>>, _: *mut c_void, _: u16, _: u16) {
     begin(&qp, 0, |_| Err(Errno::NOT_SUPPORTED));
 }
 
-extern "C" fn wr_atomic_write(qp: Option<Ptr<Qp>>, _: u32, _: u64, _: *const c_void) {
-    begin(&qp, 0, |_| Err(Errno::NOT_SUPPORTED));
+extern "C" fn wr_atomic_write(qp: Option<Ptr<Qp>>, rkey: u32, at: u64, bytes: *const c_void) {
+    let op = SendOp::AtomicWrite { remote_addr: at, rkey: Key(rkey) };
+    begin(&qp, operations::ATOMIC_WRITE, |_| Ok(op));
+    wr_set_inline_data(qp, bytes, ATOMIC_BYTES as usize);
 }
 
-extern "C" fn wr_flush(qp: Option<Ptr<Qp>>, _: u32, _: u64, _: usize, _: u8, _: u8) {
-    begin(&qp, 0, |_| Err(Errno::NOT_SUPPORTED));
+extern "C" fn wr_flush(
+    qp: Option<Ptr<Qp>>,
+    rkey: u32,
+    remote_addr: u64,
+    len: usize,
+    placement: u8,
+    level: u8,
+) {
+    begin(&qp, operations::FLUSH, |_| {
+        Ok(SendOp::Flush {
+            remote_addr,
+            rkey: Key(rkey),
+            length: u32::try_from(len)?,
+            placement: Placement::from_bits(placement).ok_or(Errno::INVALID)?,
+            selectivity: match level {
+                0 => Selectivity::Range,
+                1 => Selectivity::Region,
+                _ => return Err(Errno::INVALID),
+            },
+        })
+    });
 }
 
 extern "C" fn wr_set_ud_addr(qp: Option<Ptr<Qp>>, to: Option<Ptr<Ah>>, qpn: u32, qkey: u32) {
@@ -254,8 +291,8 @@ extern "C" fn wr_set_ud_addr(qp: Option<Ptr<Qp>>, to: Option<Ptr<Ah>>, qpn: u32,
     });
 }
 
-extern "C" fn wr_set_xrc_srqn(qp: Option<Ptr<Qp>>, _: u32) {
-    with(&qp, |_, list| list.note(Errno::INVALID));
+extern "C" fn wr_set_xrc_srqn(qp: Option<Ptr<Qp>>, number: u32) {
+    with(&qp, |_, list| list.shared_queue(SrqNum::new(number)));
 }
 
 extern "C" fn wr_set_sge(qp: Option<Ptr<Qp>>, lkey: u32, addr: u64, length: u32) {

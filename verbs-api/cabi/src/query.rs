@@ -7,7 +7,9 @@ use softrnic_verbs::provider::{self, GidEntry, GidType};
 
 use crate::convert::{put, put_if_wanted, put_sized};
 use crate::errno::{Errno, Result, guarded, number, status};
-use crate::layout::{ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr};
+use crate::layout::{
+    ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr, ibv_values_ex,
+};
 use crate::object::{Ptr, live};
 use crate::objects::Context;
 
@@ -38,6 +40,24 @@ pub(crate) extern "C" fn query_device_ex(
         }
         let device = live(&context)?.shared.device()?.query_device()?;
         put_sized(attr, size, &ibv_device_attr_ex::from(&device))
+    })
+}
+
+/// The clock that stamps completions, in ticks.
+pub(crate) extern "C" fn query_rt_values(
+    context: Option<Ptr<Context>>,
+    values: Option<&mut ibv_values_ex>,
+) -> c_int {
+    status(|| {
+        /// `IBV_VALUES_MASK_RAW_CLOCK`
+        const RAW_CLOCK: u32 = 1;
+        let values = values.ok_or(Errno::INVALID)?;
+        if values.comp_mask != RAW_CLOCK {
+            return Err(Errno::INVALID);
+        }
+        let ticks = live(&context)?.shared.device()?.query_clock()?;
+        values.raw_clock = [0, i64::try_from(ticks)?];
+        Ok(())
     })
 }
 

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use softrnic_model::verbs::{Gid, QpAttributeMask, QpInit, QpType};
+use softrnic_model::verbs::{CqId, Gid, PdId, QpAttributeMask, QpInit, QpNum, QpType};
 
 use crate::completion::counts;
 use crate::convert::{qp_changes, qp_type};
@@ -13,36 +13,82 @@ use crate::layout::{
     ibv_qp_rate_limit_attr,
 };
 use crate::object::{Ptr, live};
-use crate::objects::{Pd, Qp};
-use crate::shared::Tally;
+use crate::objects::{Context, Cq, Pd, Qp, Xrcd};
+use crate::shared::{Shared, Tally};
 use crate::work_list::WorkList;
 
-/// Makes what the extended interface builds, by the sizes that were granted.
-pub(crate) type MakeList<'a> = &'a dyn Fn(&ibv_qp_cap) -> WorkList;
+/// The interface by which requests are built call by call: its functions, and the list that they build,
+/// made for the sizes that were granted.
+pub(crate) struct Extended {
+    pub(crate) functions: ibv_qp_ex,
+    pub(crate) list: WorkList,
+}
 
-/// Makes a queue pair and writes the granted sizes into `attr`. `functions` are those of the extended
-/// interface, where they are wanted, and `building` makes what they build.
+/// A queue pair, but for what C sees of it.
+pub(crate) struct Parts {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: QpNum,
+    pub(crate) qp_type: QpType,
+    pub(crate) extended: Option<Extended>,
+}
+
+/// Makes the record of a queue pair, which events may name from then on.
+pub(crate) fn record(qp_base: ibv_qp, parts: Parts) -> Ptr<Qp> {
+    let Parts { shared, number, qp_type, extended } = parts;
+    let (functions, building) = match extended {
+        Some(Extended { functions, list }) => (functions, Some(list)),
+        None => (ibv_qp_ex::zeroed(), None),
+    };
+    let private = Qp {
+        shared: Arc::clone(&shared),
+        number,
+        qp_type,
+        asynchronous: Tally::default(),
+        building,
+    };
+    let qp = Ptr::new(ibv_qp_ex { qp_base, ..functions }, private);
+    shared.named().qps.insert(number, qp);
+    qp
+}
+
+/// What a queue pair is made of. The parts that its type does not have are not looked at.
+pub(crate) struct Wanted<'a> {
+    pub(crate) context: Option<Ptr<Context>>,
+    pub(crate) pd: Option<Ptr<Pd>>,
+    pub(crate) xrcd: Option<Ptr<Xrcd>>,
+    pub(crate) attr: &'a mut ibv_qp_init_attr,
+}
+
+/// Makes a queue pair and writes the granted sizes into the attributes.
 pub(crate) fn create(
-    pd: Option<Ptr<Pd>>,
-    attr: &mut ibv_qp_init_attr,
-    functions: ibv_qp_ex,
-    building: Option<MakeList<'_>>,
+    wanted: Wanted<'_>,
+    extended: impl FnOnce(&ibv_qp_cap) -> Option<Extended>,
 ) -> Result<Ptr<Qp>> {
-    let domain = live(&pd)?;
-    let (send_cq, recv_cq) = (live(&attr.send_cq)?, live(&attr.recv_cq)?);
+    let Wanted { context, pd, xrcd, attr } = wanted;
+    let qp_type = qp_type(attr.qp_type)?;
+    let domain = pd.as_ref().filter(|_| qp_type.sends()).map(Ptr::get).transpose()?;
+    let shared = match domain {
+        Some(domain) => Arc::clone(&domain.shared),
+        None if qp_type.sends() => return Err(Errno::INVALID),
+        None => Arc::clone(&live(&context)?.shared),
+    };
+    let queue = |cq: &Option<Ptr<Cq>>, has: bool| match has {
+        true => live(cq).map(|cq| cq.id),
+        false => Ok(CqId(0)),
+    };
+    let srq = attr.srq.as_ref().filter(|_| qp_type.receives());
     let init = QpInit {
-        pd: domain.id,
-        qp_type: qp_type(attr.qp_type)?,
-        send_cq: send_cq.id,
-        recv_cq: recv_cq.id,
-        srq: attr.srq.as_ref().map(|srq| srq.get().map(|srq| srq.id)).transpose()?,
+        pd: domain.map_or(PdId(0), |domain| domain.id),
+        qp_type,
+        send_cq: queue(&attr.send_cq, qp_type.sends())?,
+        recv_cq: queue(&attr.recv_cq, qp_type.receives())?,
+        srq: srq.map(|srq| srq.get().map(|srq| srq.id)).transpose()?,
+        xrcd: xrcd.as_ref().map(|xrcd| xrcd.get().map(|xrcd| xrcd.id)).transpose()?,
         cap: (&attr.cap).into(),
         signal_all: attr.sq_sig_all != 0,
-        xrcd: None,
     };
-    let (number, granted) = domain.shared.device()?.create_qp(&init)?;
+    let (number, granted) = shared.device()?.create_qp(&init)?;
     attr.cap = (&granted).into();
-    let context = domain.see(|pd| pd.context);
     let qp_base = ibv_qp {
         context,
         qp_context: attr.qp_context,
@@ -58,20 +104,13 @@ pub(crate) fn create(
         cond: [0; 6],
         events_completed: 0,
     };
-    let qp = Ptr::new(
-        ibv_qp_ex { qp_base, ..functions },
-        Qp {
-            shared: Arc::clone(&domain.shared),
-            number,
-            qp_type: init.qp_type,
-            asynchronous: Tally::default(),
-            building: building.map(|make| make(&attr.cap)),
-        },
-    );
-    if counts(domain) {
+    let extended = extended(&attr.cap);
+    let qp = record(qp_base, Parts { shared, number, qp_type, extended });
+    if let Some(domain) = domain
+        && counts(domain)
+    {
         domain.enter();
     }
-    domain.shared.named().qps.insert(number, qp);
     Ok(qp)
 }
 
@@ -79,7 +118,25 @@ pub(crate) extern "C" fn create_qp(
     pd: Option<Ptr<Pd>>,
     attr: Option<&mut ibv_qp_init_attr>,
 ) -> Option<Ptr<Qp>> {
-    pointer(|| create(pd, attr.ok_or(Errno::INVALID)?, ibv_qp_ex::zeroed(), None))
+    pointer(|| {
+        let context = live(&pd)?.see(|pd| pd.context);
+        let wanted = Wanted { context, pd, xrcd: None, attr: attr.ok_or(Errno::INVALID)? };
+        create(wanted, |_| None)
+    })
+}
+
+/// Attributes that programs set although the type does not have them, as they are used to set them for
+/// RC; the kernel's interface leaves them out as well.
+const fn not_of(qp_type: QpType) -> QpAttributeMask {
+    match qp_type {
+        QpType::XrcSend => {
+            QpAttributeMask::MAX_DEST_RD_ATOMIC.union(QpAttributeMask::MIN_RNR_TIMER)
+        }
+        QpType::XrcRecv => QpAttributeMask::MAX_QP_RD_ATOMIC
+            .union(QpAttributeMask::RETRY_CNT)
+            .union(QpAttributeMask::RNR_RETRY),
+        QpType::Rc | QpType::Uc | QpType::Ud => QpAttributeMask::empty(),
+    }
 }
 
 pub(crate) extern "C" fn modify_qp(
@@ -90,6 +147,7 @@ pub(crate) extern "C" fn modify_qp(
     status(|| {
         let pair = live(&qp)?;
         let (changes, mask) = qp_changes(attr.ok_or(Errno::INVALID)?, mask)?;
+        let mask = mask.difference(not_of(pair.qp_type));
         pair.shared.device()?.modify_qp(pair.number, &changes, mask)?;
         if mask.contains(QpAttributeMask::STATE) {
             pair.change(|qp| qp.qp_base.state = changes.state as u32);
@@ -130,7 +188,10 @@ pub(crate) extern "C" fn destroy_qp(qp: Option<Ptr<Qp>>) -> c_int {
         pair.shared.device()?.destroy_qp(pair.number)?;
         pair.shared.settle(
             |named| {
-                named.qps.remove(&pair.number);
+                // An XRC target may be open more than once.
+                if named.qps.get(&pair.number) == Some(&pair.ptr()) {
+                    named.qps.remove(&pair.number);
+                }
             },
             &[&pair.asynchronous],
         );

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use softrnic_model::verbs::{CqId, PdId, QpNum, SrqId};
+use softrnic_model::verbs::{CqId, PdId, QpNum, SrqId, XrcdId};
 use softrnic_verbs::provider::{self, MrKeys};
 
 use crate::errno::{Errno, Result};
+use crate::extended::File;
 use crate::fork;
 use crate::object::Ptr;
 use crate::objects::{Cq, Qp, Srq};
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Named {
     pub(crate) pds: BTreeSet<PdId>,
+    /// XRC domains by the file that stands for each, and how often each is open.
+    pub(crate) xrcds: BTreeMap<File, (XrcdId, u32)>,
     /// By the index of the key.
     pub(crate) mrs: BTreeMap<u32, MrKeys>,
     pub(crate) cqs: BTreeMap<CqId, Ptr<Cq>>,

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use softrnic_model::verbs::SrqAttributes;
+use softrnic_model::verbs::{SrqAttributes, SrqInit, XrcSrq};
 
 use crate::completion::counts;
 use crate::errno::{Errno, Result, pointer, status};
@@ -20,11 +20,13 @@ fn create(
     pd: Option<Ptr<Pd>>,
     srq_context: *mut core::ffi::c_void,
     attr: &mut ibv_srq_attr,
+    xrc: Option<XrcSrq>,
 ) -> Result<Ptr<Srq>> {
     let domain = live(&pd)?;
     let ibv_srq_attr { max_wr, max_sge, .. } = *attr;
-    let wanted = SrqAttributes { max_wr, max_sge, srq_limit: 0 };
-    let (id, granted) = domain.shared.device()?.create_srq(domain.id, &wanted)?;
+    let attributes = SrqAttributes { max_wr, max_sge, srq_limit: 0 };
+    let init = SrqInit { pd: domain.id, attributes, xrc };
+    let (id, granted) = domain.shared.device()?.create_srq_ex(&init)?;
     (attr.max_wr, attr.max_sge) = (granted.max_wr, granted.max_sge);
     let public = ibv_srq {
         context: domain.see(|pd| pd.context),
@@ -50,29 +52,48 @@ pub(crate) extern "C" fn create_srq(
 ) -> Option<Ptr<Srq>> {
     pointer(|| {
         let attr = attr.ok_or(Errno::INVALID)?;
-        create(pd, attr.srq_context, &mut attr.attr)
+        create(pd, attr.srq_context, &mut attr.attr, None)
     })
 }
 
-/// Of the extended kinds there is none but the basic one.
+/// Basic ones and those for XRC; there is no tag matching.
 pub(crate) extern "C" fn create_srq_ex(
     context: Option<Ptr<Context>>,
     attr: Option<&mut ibv_srq_init_attr_ex>,
 ) -> Option<Ptr<Srq>> {
     pointer(|| {
-        /// `IBV_SRQ_INIT_ATTR_TYPE`, `_PD`; `IBV_SRQT_BASIC`
+        /// `ibv_srq_init_attr_mask`, `ibv_srq_type`
         const TYPE: u32 = 1;
         const PD: u32 = 1 << 1;
+        const XRCD: u32 = 1 << 2;
+        const CQ: u32 = 1 << 3;
         const BASIC: u32 = 0;
+        const XRC: u32 = 1;
         live(&context)?;
         let attr = attr.ok_or(Errno::INVALID)?;
-        if attr.comp_mask & TYPE != 0 && attr.srq_type != BASIC {
+        let mask = attr.comp_mask;
+        if mask & !(TYPE | PD | XRCD | CQ) != 0 {
             return Err(Errno::NOT_SUPPORTED);
         }
-        if attr.comp_mask & !(TYPE | PD) != 0 {
-            return Err(Errno::NOT_SUPPORTED);
-        }
-        create(attr.pd.filter(|_| attr.comp_mask & PD != 0), attr.srq_context, &mut attr.attr)
+        let xrc = match attr.srq_type {
+            _ if mask & TYPE == 0 => None,
+            BASIC => None,
+            XRC if mask & (XRCD | CQ) == XRCD | CQ => {
+                Some(XrcSrq { xrcd: live(&attr.xrcd)?.id, cq: live(&attr.cq)?.id })
+            }
+            XRC => return Err(Errno::INVALID),
+            _ => return Err(Errno::NOT_SUPPORTED),
+        };
+        create(attr.pd.filter(|_| mask & PD != 0), attr.srq_context, &mut attr.attr, xrc)
+    })
+}
+
+/// The number by which requests of XRC name it.
+pub(crate) extern "C" fn get_srq_num(srq: Option<Ptr<Srq>>, number: Option<&mut u32>) -> c_int {
+    status(|| {
+        let queue = live(&srq)?;
+        *number.ok_or(Errno::INVALID)? = queue.shared.device()?.srq_number(queue.id)?.get();
+        Ok(())
     })
 }
 

@@ -47,6 +47,7 @@ struct Request {
     /// Where its data begins among all elements or all inline bytes, and how much of it there is.
     start: usize,
     len: usize,
+    remote_srq: SrqNum,
 }
 
 impl WorkList {
@@ -77,7 +78,14 @@ impl WorkList {
             (Err(errno), _) | (_, Err(errno)) => building.note(errno),
             _ if building.requests.len() >= self.limits.requests => building.note(Errno::NO_MEMORY),
             (Ok(op), Ok(flags)) => {
-                building.requests.push(Request { wr_id, op, flags, start: 0, len: 0 });
+                building.requests.push(Request {
+                    wr_id,
+                    op,
+                    flags,
+                    start: 0,
+                    len: 0,
+                    remote_srq: SrqNum::new(0),
+                });
             }
         }
     }
@@ -89,6 +97,15 @@ impl WorkList {
         match changed {
             Some(Ok(())) => {}
             Some(Err(errno)) => building.note(errno),
+            None => building.note(Errno::INVALID),
+        }
+    }
+
+    /// Names the peer's shared receive queue of the request at hand (XRC).
+    pub(crate) fn shared_queue(&self, number: SrqNum) {
+        let mut building = self.building();
+        match building.requests.last_mut() {
+            Some(request) => request.remote_srq = number,
             None => building.note(Errno::INVALID),
         }
     }
@@ -184,13 +201,13 @@ impl Building {
     }
 
     fn send(&self, request: &Request) -> SendWr<'_> {
-        let Request { wr_id, op, flags, start, len } = *request;
+        let Request { wr_id, op, flags, start, len, remote_srq } = *request;
         let range = start..start + len;
         let is_inline = flags.contains(SendFlags::INLINE);
         let sges = if is_inline { None } else { self.elements.get(range.clone()) };
         let inline = if is_inline { self.inline.get(range) } else { None };
         let (sges, inline) = (sges.unwrap_or_default(), inline.unwrap_or_default());
-        SendWr { wr_id, op, flags, sges, inline, remote_srq: SrqNum::new(0) }
+        SendWr { wr_id, op, flags, sges, inline, remote_srq }
     }
 }
 

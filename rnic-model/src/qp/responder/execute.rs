@@ -138,6 +138,7 @@ fn deliver(
         src_qp: QpNum::new(0),
         pkey_index: 0,
         timestamp: 0,
+        sl: 0,
     };
     let cq = qp.recv_cq(shared, taken);
     qp.release_recv(shared, taken);

@@ -409,4 +409,5 @@ pub(crate) const NO_COMPLETION: Wc = Wc {
     src_qp: QpNum::new(0),
     pkey_index: 0,
     timestamp: 0,
+    sl: 0,
 };

@@ -15,29 +15,13 @@ use crate::layout::{
 };
 use crate::query::GIDS_MIN;
 
-/// `ibv_device_cap_flags`
-mod device_caps {
-    pub(super) const BAD_PKEY_CNTR: u32 = 1 << 1;
-    pub(super) const BAD_QKEY_CNTR: u32 = 1 << 2;
-    pub(super) const CURR_QP_STATE_MOD: u32 = 1 << 7;
-    pub(super) const PORT_ACTIVE_EVENT: u32 = 1 << 10;
-    pub(super) const SYS_IMAGE_GUID: u32 = 1 << 11;
-    pub(super) const RC_RNR_NAK_GEN: u32 = 1 << 12;
-    pub(super) const MEM_WINDOW: u32 = 1 << 17;
-    pub(super) const MEM_MGT_EXTENSIONS: u32 = 1 << 21;
-    pub(super) const MEM_WINDOW_TYPE_2B: u32 = 1 << 24;
-}
+/// `IBV_DEVICE_SYS_IMAGE_GUID`: of the library, not of the device.
+const SYS_IMAGE_GUID: u64 = 1 << 11;
 
-/// What the emulated device does; what is not here it refuses.
-const DEVICE_CAPS: u32 = device_caps::BAD_PKEY_CNTR
-    | device_caps::BAD_QKEY_CNTR
-    | device_caps::CURR_QP_STATE_MOD
-    | device_caps::PORT_ACTIVE_EVENT
-    | device_caps::SYS_IMAGE_GUID
-    | device_caps::RC_RNR_NAK_GEN
-    | device_caps::MEM_WINDOW
-    | device_caps::MEM_MGT_EXTENSIONS
-    | device_caps::MEM_WINDOW_TYPE_2B;
+/// `device_cap_flags_ex`, of which `device_cap_flags` is the low half.
+const fn capabilities(device: &DeviceAttributes) -> u64 {
+    device.capabilities.bits() | SYS_IMAGE_GUID
+}
 
 /// `IBV_ATOMIC_GLOB`: also towards the program's own atomics.
 const ATOMIC_GLOB: u32 = 2;
@@ -68,7 +52,7 @@ impl From<&DeviceAttributes> for ibv_device_attr {
             vendor_part_id: 1,
             max_qp: device.max_qp,
             max_qp_wr: device.max_qp_wr,
-            device_cap_flags: DEVICE_CAPS,
+            device_cap_flags: low_half(capabilities(device)),
             max_sge: device.max_sge,
             max_sge_rd: device.max_sge,
             max_cq: device.max_cq,
@@ -96,6 +80,11 @@ impl From<&DeviceAttributes> for ibv_device_attr {
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the high half is told elsewhere")]
+const fn low_half(bits: u64) -> u32 {
+    bits as u32
+}
+
 /// `ibv_odp_general_caps` and `ibv_odp_transport_cap_bits`: no memory is ever pinned, so every
 /// operation works on pages that come and go.
 const ODP_CAPS: ibv_odp_caps = {
@@ -114,6 +103,9 @@ const ODP_CAPS: ibv_odp_caps = {
     }
 };
 
+/// Of XRC, what RC does by receives of its own goes by shared ones.
+const XRC_ODP_CAPS: u32 = ODP_CAPS.rc_odp_caps;
+
 impl From<&DeviceAttributes> for ibv_device_attr_ex {
     fn from(device: &DeviceAttributes) -> Self {
         /// 8 bytes, `ibv_pci_atomic_op_size`.
@@ -121,7 +113,11 @@ impl From<&DeviceAttributes> for ibv_device_attr_ex {
         Self {
             orig_attr: device.into(),
             odp_caps: ODP_CAPS,
-            device_cap_flags_ex: DEVICE_CAPS.into(),
+            // Nanoseconds.
+            completion_timestamp_mask: u64::MAX,
+            hca_core_clock: device.core_clock_khz,
+            device_cap_flags_ex: capabilities(device),
+            xrc_odp_caps: XRC_ODP_CAPS,
             pci_atomic_caps: ibv_pci_atomic_caps {
                 fetch_add: EIGHT_BYTES,
                 swap: 0,
@@ -198,6 +194,9 @@ impl From<&QpCapabilities> for ibv_qp_cap {
     }
 }
 
+/// The 20 bits of a flow label.
+const FLOW_LABEL: u32 = 0x000f_ffff;
+
 /// The path of an address handle or a connection. RoCE routes by GIDs alone.
 ///
 /// # Errors
@@ -212,7 +211,8 @@ pub(crate) fn path(attr: &ibv_ah_attr) -> Result<AddressVector> {
         sgid_index: grh.sgid_index,
         hop_limit: grh.hop_limit,
         traffic_class: grh.traffic_class,
-        flow_label: grh.flow_label,
+        // Programs leave what they like in the rest of the word, and no device minds.
+        flow_label: grh.flow_label & FLOW_LABEL,
         service_level: attr.sl,
     })
 }
@@ -237,13 +237,12 @@ pub(crate) fn path_attr(path: &AddressVector) -> ibv_ah_attr {
 /// # Errors
 /// `EOPNOTSUPP`: a type that this device does not have; `EINVAL`: none at all.
 pub(crate) fn qp_type(number: u32) -> Result<QpType> {
-    match number {
-        2 => Ok(QpType::Rc),
-        3 => Ok(QpType::Uc),
-        4 => Ok(QpType::Ud),
-        // Raw packets, XRC, and a vendor's own.
-        8..=10 | 0xff => Err(Errno::NOT_SUPPORTED),
-        _ => Err(Errno::INVALID),
+    /// `IBV_QPT_RAW_PACKET`, `IBV_QPT_DRIVER`
+    const OTHERS: [u32; 2] = [8, 0xff];
+    match QpType::ALL.into_iter().find(|known| *known as u32 == number) {
+        Some(known) => Ok(known),
+        None if OTHERS.contains(&number) => Err(Errno::NOT_SUPPORTED),
+        None => Err(Errno::INVALID),
     }
 }
 

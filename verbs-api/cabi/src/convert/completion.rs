@@ -35,7 +35,7 @@ impl From<&Wc> for ibv_wc {
             wc_flags: wc.flags.bits().into(),
             pkey_index: wc.pkey_index,
             slid: 0,
-            sl: 0,
+            sl: wc.sl,
             dlid_path_bits: 0,
         }
     }

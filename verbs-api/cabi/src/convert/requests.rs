@@ -25,6 +25,7 @@ pub(crate) mod opcode {
     pub(crate) const LOCAL_INV: u32 = 7;
     pub(crate) const BIND_MW: u32 = 8;
     pub(crate) const SEND_WITH_INV: u32 = 9;
+    pub(crate) const ATOMIC_WRITE: u32 = 15;
 }
 
 /// `ibv_send_flags`; an unknown flag asks for something that the device does not do.
@@ -113,6 +114,10 @@ fn operation(wr: &ibv_send_wr, qp_type: QpType) -> Result<SendOp> {
             let (remote_addr, add, _, rkey) = wr.atomic();
             SendOp::FetchAdd { remote_addr, rkey: Key(rkey), add }
         }
+        opcode::ATOMIC_WRITE => {
+            let (remote_addr, rkey) = wr.rdma();
+            SendOp::AtomicWrite { remote_addr, rkey: Key(rkey) }
+        }
         opcode::LOCAL_INV => SendOp::LocalInvalidate { key: Key(wr.imm_data) },
         opcode::BIND_MW => bind(&wr.mw, wr.mw_rkey, &wr.bind_info)?,
         opcode::SEND_WITH_INV => SendOp::Send { imm: None, invalidate: Some(Key(wr.imm_data)) },
@@ -139,7 +144,7 @@ pub(super) fn send_request<'a>(
     let op = operation(wr, qp_type)?;
     let flags = send_flags(wr.send_flags)?;
     let sges = elements(wr.sg_list, wr.num_sge)?;
-    let remote_srq = SrqNum::new(0);
+    let remote_srq = SrqNum::new(wr.remote_srqn);
     let mut request = SendWr { wr_id: wr.wr_id, op, flags, sges, inline: &[], remote_srq };
     if flags.contains(SendFlags::INLINE) {
         let total = sges.iter().map(|sge| u64::from(sge.length)).sum::<u64>();

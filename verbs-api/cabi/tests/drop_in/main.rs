@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod c_programs;
 mod perftest;
 mod programs;
 mod rdma_core;

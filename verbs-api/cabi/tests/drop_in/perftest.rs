@@ -21,6 +21,7 @@ fn write_bandwidth() {
         &[
             "-n 200",
             "-n 200 -c UC",
+            "-n 200 -c XRC",
             "-n 50 -a",
             "-n 200 -b",
             "-n 50 -q 16",
@@ -37,7 +38,14 @@ fn write_bandwidth() {
 fn read_bandwidth() {
     runs(
         "ib_read_bw",
-        &["-n 200", "-n 50 -a", "-n 200 -e", "-n 100 --use_old_post_send", "-n 200 -b"],
+        &[
+            "-n 200",
+            "-n 50 -a",
+            "-n 200 -e",
+            "-n 100 -c XRC",
+            "-n 100 --use_old_post_send",
+            "-n 200 -b",
+        ],
     );
 }
 
@@ -49,6 +57,8 @@ fn send_bandwidth() {
             "-n 200",
             "-n 200 -c UC",
             "-n 200 -c UD",
+            "-n 200 -c XRC",
+            "-n 100 -c XRC -q 4 -e",
             "-n 50 -a",
             "-n 200 -b",
             "-n 100 -q 4 -e",
@@ -63,13 +73,19 @@ fn send_bandwidth() {
 
 #[test]
 fn atomic_bandwidth() {
-    runs("ib_atomic_bw", &["-n 200", "-n 200 -A CMP_AND_SWAP", "-n 100 --use_old_post_send"]);
+    runs(
+        "ib_atomic_bw",
+        &["-n 200", "-n 200 -c XRC", "-n 200 -A CMP_AND_SWAP", "-n 100 --use_old_post_send"],
+    );
 }
 
 #[test]
 fn latencies() {
     runs("ib_write_lat", &["-n 50", "-n 50 -c UC"]);
     runs("ib_read_lat", &["-n 200", "-n 200 -e"]);
-    runs("ib_send_lat", &["-n 200", "-n 200 -c UC", "-n 200 -c UD", "-n 200 -e", "-n 50 -a"]);
+    runs(
+        "ib_send_lat",
+        &["-n 200", "-n 200 -c UC", "-n 200 -c UD", "-n 200 -c XRC", "-n 200 -e", "-n 50 -a"],
+    );
     runs("ib_atomic_lat", &["-n 200", "-n 200 -A CMP_AND_SWAP"]);
 }

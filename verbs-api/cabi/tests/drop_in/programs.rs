@@ -91,3 +91,18 @@ fn ud_pingpong() {
 fn srq_pingpong() {
     pingpong("srq");
 }
+
+/// It takes no number of iterations, and says so when all messages have come.
+#[test]
+fn xsrq_pingpong() {
+    if !is_installed("ibv_xsrq_pingpong") {
+        return;
+    }
+    for variant in [vec![], vec!["-e"], vec!["-m", "256"], vec!["-m", "4096"]] {
+        let mut arguments = vec!["-g", "0"];
+        arguments.extend(&variant);
+        for said in pair("ibv_xsrq_pingpong", "-p", &arguments) {
+            assert!(said.out.contains("success"), "{variant:?}: {said:?}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Programs in C, compiled against the installed headers.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::setup::{directory, is_installed, on_drop_in, own_address, run};
+
+/// Compiles a program of `tests/c`; `None`, with a word, where that cannot be done.
+fn compiled(name: &str) -> Option<String> {
+    if !is_installed("cc") || !Path::new("/usr/include/infiniband/verbs.h").exists() {
+        eprintln!("not run: no C compiler, or no headers (libibverbs-dev)");
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+    let binary = directory().join(name);
+    let said = run(Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o"])
+        .arg(&binary)
+        .arg(&source)
+        .arg("-L")
+        .arg(directory())
+        .args(["-libverbs", "-ldl"]));
+    assert!(said.success, "{}", said.err);
+    Some(binary.into_os_string().into_string().unwrap())
+}
+
+fn fine(name: &str) {
+    let Some(program) = compiled(name) else { return };
+    let other = own_address().to_string();
+    let said = run(on_drop_in(&program, own_address()).env("SOFTRNIC_OTHER", other));
+    assert!(said.success && said.out.trim_end().ends_with("fine"), "{name}: {said:#?}");
+}
+
+#[test]
+fn wrong_arguments_give_an_errno() {
+    fine("misuse");
+}
+
+#[test]
+fn event_descriptors() {
+    fine("events");
+}
+
+#[test]
+fn forked_children() {
+    fine("fork");
+}
+
+#[test]
+fn programs_of_newer_headers() {
+    fine("newer");
+}
