@@ -54,6 +54,7 @@
 pub mod buffer;
 mod completion;
 mod device;
+mod device_memory;
 mod domain;
 pub mod emulated;
 mod endpoint;
@@ -77,6 +78,7 @@ mod xrc;
 pub use completion::AsyncChannel;
 pub use completion::{CompletionChannel, CompletionError, Cq, successful};
 pub use device::{Context, Device, PORT};
+pub use device_memory::{DeviceMemory, DmMr, NullMr};
 pub use domain::{Ah, Pd};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{Error, PostError, Result};

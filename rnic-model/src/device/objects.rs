@@ -58,6 +58,12 @@ impl Device {
             .ok_or(VerbError::Full("max_pd protection domains are allocated"))
     }
 
+    /// Whether there is such a protection domain.
+    #[must_use]
+    pub fn has_pd(&self, pd: PdId) -> bool {
+        self.shared.pds.get(pd).is_some()
+    }
+
     /// Removes a protection domain.
     ///
     /// # Errors

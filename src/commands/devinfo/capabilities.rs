@@ -19,7 +19,7 @@ const fn no(key: &'static str, remark: &'static str) -> Capability {
     Capability { key, here: false, remark }
 }
 
-const CAPABILITIES: [Capability; 43] = [
+const CAPABILITIES: [Capability; 46] = [
     yes("rc", "reliable connection"),
     yes("uc", "unreliable connection"),
     yes("ud", "unreliable datagram"),
@@ -40,7 +40,10 @@ const CAPABILITIES: [Capability; 43] = [
     yes("zero_based_region", ""),
     yes("reregister_region", ""),
     yes("on_demand_paging", "accepted; no memory is pinned with or without it"),
-    no("device_memory", ""),
+    yes("device_memory", "on the heap of the program"),
+    yes("null_region", ""),
+    yes("implicit_on_demand_paging", "one region over all memory of the program"),
+    yes("advise_region", "prefetch"),
     yes("memory_window_type_1", ""),
     yes("memory_window_type_2a", ""),
     yes("memory_window_type_2b", ""),
@@ -143,6 +146,10 @@ mod tests {
             assert_eq!(pd.register(buffer, access).is_ok(), has(key), "{key}");
         }
         let verbs = context.verbs();
+        assert_eq!(context.alloc_dm(4096).is_ok(), has("device_memory"));
+        assert_eq!(pd.alloc_null_mr().is_ok(), has("null_region"));
+        let memory = verbs.query_memory().unwrap();
+        assert_eq!(memory.implicit_on_demand, has("implicit_on_demand_paging"));
         let stamped = context.create_cq_with_timestamps(16, None);
         assert_eq!(stamped.is_ok(), has("completion_timestamps"));
         assert_eq!(verbs.resize_cq(cq.id(), 64).is_ok(), has("cq_resize"));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, DeviceCapabilities, Gid, Key,
     Mtu, PdId, PortAttributes, PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpInit,
-    QpNum, RecvWr, SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType,
+    QpNum, RecvWr, SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType,
     XrcdId,
 };
 
@@ -160,6 +160,39 @@ impl provider::Context for Recorder {
 
     fn dereg_mr(&self, _: Key) -> Verb<()> {
         self.say("dereg_mr")
+    }
+
+    fn query_memory(&self) -> Verb<MemoryCapabilities> {
+        Err(VerbError::NotSupported("a test has no memory"))
+    }
+
+    fn alloc_null_mr(&self, _: PdId) -> Verb<Key> {
+        self.made("alloc_null_mr").map(Key)
+    }
+
+    fn alloc_dm(&self, _: usize, _: u32) -> Verb<DmId> {
+        self.made("alloc_dm").map(DmId)
+    }
+
+    fn free_dm(&self, _: DmId) -> Verb<()> {
+        self.say("free_dm")
+    }
+
+    fn reg_dm_mr(&self, _: PdId, _: DmId, _: u64, _: usize, _: Access) -> Verb<MrKeys> {
+        let key = Key(self.made("reg_dm_mr")?);
+        Ok(MrKeys { lkey: key, rkey: key })
+    }
+
+    fn memcpy_to_dm(&self, _: DmId, _: u64, _: &[u8]) -> Verb<()> {
+        self.say("memcpy_to_dm")
+    }
+
+    fn memcpy_from_dm(&self, _: DmId, _: u64, _: &mut [u8]) -> Verb<()> {
+        self.say("memcpy_from_dm")
+    }
+
+    fn advise_mr(&self, _: PdId, _: Advice, _: &[Sge]) -> Verb<()> {
+        self.say("advise_mr")
     }
 
     fn alloc_mw(&self, _: PdId, _: WindowType) -> Verb<Key> {
