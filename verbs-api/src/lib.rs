@@ -87,10 +87,11 @@ pub use queue_pair::{Membership, Qp, QpBuilder};
 pub use region::{Mr, RemoteAddress, ScopedMr};
 pub use shared_receive::Srq;
 pub use softrnic_model::verbs::{
-    Access, AddressVector, AsyncEvent, BindInfo, DeviceAttributes, DeviceCapabilities, Gid, Key,
-    Mtu, Placement, PortAttributes, PortState, Psn, QpAttributeMask, QpAttributes, QpCapabilities,
-    QpInit, QpNum, QpState, QpType, RecvWr, Selectivity, SendFlags, SendOp, SendWr, Sge,
-    SrqAttributes, SrqNum, VerbError, Wc, WcFlags, WcOpcode, WcStatus, WindowType,
+    Access, AddressVector, AsyncEvent, BindInfo, CqModeration, DeviceAttributes,
+    DeviceCapabilities, Gid, Key, Mtu, Placement, PortAttributes, PortState, Psn, QpAttributeMask,
+    QpAttributes, QpCapabilities, QpInit, QpNum, QpState, QpType, RecvWr, Selectivity, SendFlags,
+    SendOp, SendWr, Sge, SrqAttributes, SrqNum, VerbError, Wc, WcFlags, WcOpcode, WcStatus,
+    WindowType,
 };
 pub use window::{Mw, WindowRange};
 pub use xrc::{XrcTarget, Xrcd};

@@ -16,10 +16,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, DeviceAttributes, Gid, Key, PdId,
-    PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr,
-    SendFlags, SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType,
-    XrcdId,
+    Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, CqModeration, DeviceAttributes, Gid,
+    Key, PdId, PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum,
+    RecvWr, SendFlags, SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc,
+    WindowType, XrcdId,
 };
 
 mod memory;
@@ -397,6 +397,12 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// # Errors
     /// `EOPNOTSUPP`: it has none.
     fn query_clock(&self) -> Verb<u64>;
+
+    /// Changes how many events the queue raises (`ibv_modify_cq(3)`).
+    ///
+    /// # Errors
+    /// `EINVAL`: more than the device can hold back; `EOPNOTSUPP`.
+    fn moderate_cq(&self, cq: CqId, moderation: CqModeration) -> Verb<()>;
 
     /// Changes the size (`ibv_resize_cq(3)`) and returns what was granted. Nothing is lost.
     ///

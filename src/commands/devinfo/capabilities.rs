@@ -19,7 +19,7 @@ const fn no(key: &'static str, remark: &'static str) -> Capability {
     Capability { key, here: false, remark }
 }
 
-const CAPABILITIES: [Capability; 46] = [
+const CAPABILITIES: [Capability; 47] = [
     yes("rc", "reliable connection"),
     yes("uc", "unreliable connection"),
     yes("ud", "unreliable datagram"),
@@ -50,6 +50,7 @@ const CAPABILITIES: [Capability; 46] = [
     yes("local_invalidate", "of windows of type 2"),
     yes("completion_channel", ""),
     yes("cq_resize", ""),
+    yes("cq_moderation", "by count and by time"),
     yes("shared_receive_queue", "with limit event"),
     yes("srq_resize", ""),
     yes("completion_timestamps", "in nanoseconds"),
@@ -57,7 +58,7 @@ const CAPABILITIES: [Capability; 46] = [
     no("alternate_path", "APM and path migration"),
     yes("multicast", "UD"),
     yes("congestion_notification", "marks are answered with CNPs; senders do not slow down"),
-    no("rate_limit", "kept and reported, without effect"),
+    yes("rate_limit", "RC"),
     no("service_level", "kept and reported, without effect"),
     yes("roce_v2_ipv4", ""),
     yes("roce_v2_ipv6", ""),
@@ -92,8 +93,8 @@ mod tests {
     use softrnic_verbs::buffer::Buffer;
     use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext};
     use softrnic_verbs::{
-        Access, Context, DeviceCapabilities, Gid, QpAttributeMask, QpAttributes, QpType,
-        SrqAttributes, WindowType,
+        Access, Context, CqModeration, DeviceCapabilities, Gid, QpAttributeMask, QpAttributes,
+        QpType, SrqAttributes, WindowType,
     };
 
     use super::*;
@@ -118,6 +119,9 @@ mod tests {
         for (key, qp_type) in [("rc", QpType::Rc), ("uc", QpType::Uc), ("ud", QpType::Ud)] {
             assert_eq!(pd.create_qp(qp_type, &cq).build().is_ok(), has(key), "{key}");
         }
+        let moderated = cq.moderate(CqModeration { count: 4, period_us: 10 });
+        assert_eq!(moderated.is_ok(), has("cq_moderation"));
+        assert_eq!(context.attributes().unwrap().qp_rate_limit_max != 0, has("rate_limit"));
         assert_eq!(context.open_xrcd().is_ok(), has("xrc"));
         let can = context.attributes().unwrap().capabilities;
         for (key, capability) in [

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use softrnic_model::protection::{RegionChanges, RegionSpec, Translation};
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Gid, Key, PdId,
+    Access, AddressVector, AhId, AsyncEvent, CqId, CqModeration, DeviceAttributes, Gid, Key, PdId,
     PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendOp,
     SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, Subject, VerbError, Wc, WindowType, XrcdId,
 };
@@ -300,6 +300,10 @@ impl Context for EmulatedContext {
             }
             Ok((cq, core.device.cq_capacity(cq)?))
         })
+    }
+
+    fn moderate_cq(&self, cq: CqId, moderation: CqModeration) -> Verb<()> {
+        self.with(|core| core.device.moderate_cq(cq, moderation))
     }
 
     fn query_clock(&self) -> Verb<u64> {

@@ -193,7 +193,14 @@ impl Core {
                         report.events.push(cq);
                     }
                 }
-                Event::Async(event) => self.asynchronous.push(event),
+                Event::Async(event) => {
+                    if event.subject() == Subject::Device {
+                        // An interface that comes and goes may do so for ever, with nobody to read
+                        // of it: of each kind the latest is kept, in the order of the latest.
+                        self.asynchronous.retain(|earlier| *earlier != event);
+                    }
+                    self.asynchronous.push(event);
+                }
             }
         }
     }

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, DeviceCapabilities, Gid, Key,
-    Mtu, PdId, PortAttributes, PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpInit,
-    QpNum, RecvWr, SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType,
-    XrcdId,
+    Access, AddressVector, AhId, AsyncEvent, CqId, CqModeration, DeviceAttributes,
+    DeviceCapabilities, Gid, Key, Mtu, PdId, PortAttributes, PortState, QpAttributeMask,
+    QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendWr, Sge, SrqAttributes, SrqId,
+    SrqInit, SrqNum, VerbError, Wc, WindowType, XrcdId,
 };
 
 use crate::device::Context;
@@ -106,6 +106,10 @@ impl provider::Context for Recorder {
             max_pkeys: 1,
             node_guid: [0; 8],
             capabilities: DeviceCapabilities::empty(),
+            max_cq_moderation_count: 0,
+            max_cq_moderation_period_us: 0,
+            qp_rate_limit_min: 0,
+            qp_rate_limit_max: 0,
             core_clock_khz: 1_000_000,
         })
     }
@@ -237,6 +241,10 @@ impl provider::Context for Recorder {
 
     fn create_cq_ex(&self, init: &CqInit) -> Verb<(CqId, u32)> {
         self.create_cq(init.entries, init.channel)
+    }
+
+    fn moderate_cq(&self, _: CqId, _: CqModeration) -> Verb<()> {
+        self.say("moderate_cq")
     }
 
     fn query_clock(&self) -> Verb<u64> {
