@@ -1,7 +1,8 @@
 //! What the device counts, declared once: slot, name and help come from one list.
 //!
 //! The first block has the names and the order in which Linux shows soft-RoCE's counters
-//! (`/sys/class/infiniband/*/ports/1/hw_counters`, `drivers/infiniband/sw/rxe/rxe_hw_counters.c`).
+//! (`/sys/class/infiniband/*/ports/1/hw_counters`, `drivers/infiniband/sw/rxe/rxe_hw_counters.c`), but
+//! for `send_err`: what cannot be sent is for the link to count.
 //! The error counters have the names that mlx5 and bnxt_re use there, where they have one. Every
 //! packet that leads to nothing is counted under exactly one `drop_*`.
 
@@ -49,7 +50,7 @@ counters! {
     SentRnrNak = "send_rnr_err",
     /// PSN sequence NAKs received
     ReceivedSequenceNak = "rcvd_seq_err",
-    /// Acknowledgements put off to be merged with later ones
+    /// Acknowledgements that were owed and left as part of a later answer
     AckDeferred = "ack_deferred",
     /// Queue pairs that failed because a peer did not answer
     RetryExceeded = "retry_exceeded_err",
@@ -57,8 +58,6 @@ counters! {
     RnrRetryExceeded = "retry_rnr_exceeded_err",
     /// Rounds of retransmission, whatever their cause
     CompleterRetry = "completer_retry_err",
-    /// Packets that the link refused
-    SendError = "send_err",
     /// Times that the port went down
     LinkDowned = "link_downed",
     /// SENDs that have completed, well or not, but for flushed ones
@@ -139,7 +138,7 @@ counters! {
 }
 
 /// How many of the first counters are those of soft-RoCE on Linux.
-pub const LINUX_COUNTERS: usize = 15;
+pub const LINUX_COUNTERS: usize = 14;
 
 /// The values of all counters. They wrap at 2^64.
 #[derive(Clone, PartialEq, Eq)]
@@ -227,7 +226,7 @@ mod tests {
     fn the_first_are_those_of_linux_in_its_order() {
         let linux = "sent_pkts rcvd_pkts duplicate_request out_of_seq_request rcvd_rnr_err \
                      send_rnr_err rcvd_seq_err ack_deferred retry_exceeded_err \
-                     retry_rnr_exceeded_err completer_retry_err send_err link_downed rdma_sends \
+                     retry_rnr_exceeded_err completer_retry_err link_downed rdma_sends \
                      rdma_recvs";
         let ours: Vec<_> = Counter::ALL[..LINUX_COUNTERS].iter().map(|c| c.name()).collect();
         assert_eq!(ours, linux.split_whitespace().collect::<Vec<_>>());

@@ -85,6 +85,13 @@ impl<I: TableId, T> Table<I, T> {
         Some((I::from_raw(u32::from(slot.generation) << 16 | index), object))
     }
 
+    /// Like [`Table::at`], to change it.
+    pub(crate) fn at_mut(&mut self, index: u32) -> Option<(I, &mut T)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let id = I::from_raw(u32::from(slot.generation) << 16 | index);
+        slot.object.as_mut().map(|object| (id, object))
+    }
+
     /// All objects, by index.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (I, &mut T)> {
         (0..).zip(&mut self.slots).filter_map(|(index, slot)| {

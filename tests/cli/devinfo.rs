@@ -35,10 +35,10 @@ fn tells_limits_and_what_is_absent_when_asked() {
         let row = capabilities.iter().find(|row| row["capability"] == key);
         row.unwrap_or_else(|| panic!("{key} is not told of"))["here"].as_str().unwrap()
     };
-    for key in ["rc", "uc", "ud", "memory_window_type_2b", "atomic_fetch_add"] {
+    for key in ["rc", "uc", "ud", "xrc", "memory_window_type_2b", "atomic_write", "flush_global"] {
         assert_eq!(here(key), "yes", "{key}");
     }
-    for key in ["xrc", "flush", "atomic_write", "connection_manager", "c_library"] {
+    for key in ["flush_persistent", "alternate_path", "connection_manager"] {
         assert_eq!(here(key), "no", "{key}");
     }
     let profile = table(&document, "profile");

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use softrnic_model::verbs::{CqId, Wc, WcStatus};
+use softrnic_model::verbs::{CqId, CqModeration, Wc, WcStatus};
 
 use crate::device::Context;
 use crate::error::{Error, Result};
@@ -70,6 +70,15 @@ impl Cq {
     #[must_use]
     pub fn entries(&self) -> u32 {
         self.0.entries
+    }
+
+    /// Changes how many events it raises.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::moderate_cq`].
+    pub fn moderate(&self, moderation: CqModeration) -> Result<()> {
+        let done = self.0.object.verbs().moderate_cq(self.id(), moderation);
+        done.map_err(Error::of("modify_cq"))
     }
 
     /// The channel that its events go to.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use softrnic_model::verbs::{AsyncEvent, DeviceAttributes, Gid, PortAttributes, VerbError};
 
 use crate::completion::{CompletionChannel, Cq};
+use crate::device_memory::DeviceMemory;
 use crate::domain::Pd;
 use crate::error::{Error, Result};
 use crate::provider::{
@@ -141,6 +142,14 @@ impl Context {
     /// As [`provider::Context::alloc_pd`].
     pub fn alloc_pd(&self) -> Result<Pd> {
         Pd::new(self)
+    }
+
+    /// Allocates zeroed memory of the device.
+    ///
+    /// # Errors
+    /// As [`provider::Context::alloc_dm`].
+    pub fn alloc_dm(&self, len: usize) -> Result<DeviceMemory> {
+        DeviceMemory::new(self, len)
     }
 
     /// Makes an XRC domain.

@@ -7,6 +7,7 @@ use softrnic_model::verbs::{Access, AddressVector, AhId, PdId, QpType, SrqAttrib
 use crate::buffer::SharedBuffer;
 use crate::completion::Cq;
 use crate::device::Context;
+use crate::device_memory::NullMr;
 use crate::error::{Error, Result};
 use crate::owned::Owned;
 use crate::queue_pair::QpBuilder;
@@ -65,6 +66,14 @@ impl Pd {
         let memory = memory.into();
         let region = ScopedMr::new(self, &memory, access)?;
         Ok(work(&region))
+    }
+
+    /// Makes a region that reads as zeros and forgets what is written.
+    ///
+    /// # Errors
+    /// As [`crate::provider::Context::alloc_null_mr`].
+    pub fn alloc_null_mr(&self) -> Result<NullMr> {
+        NullMr::new(self)
     }
 
     /// Begins a queue pair whose completions of both kinds go to `cq`.

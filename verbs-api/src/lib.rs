@@ -54,6 +54,7 @@
 pub mod buffer;
 mod completion;
 mod device;
+mod device_memory;
 mod domain;
 pub mod emulated;
 mod endpoint;
@@ -77,6 +78,7 @@ mod xrc;
 pub use completion::AsyncChannel;
 pub use completion::{CompletionChannel, CompletionError, Cq, successful};
 pub use device::{Context, Device, PORT};
+pub use device_memory::{DeviceMemory, DmMr, NullMr};
 pub use domain::{Ah, Pd};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{Error, PostError, Result};
@@ -85,10 +87,11 @@ pub use queue_pair::{Membership, Qp, QpBuilder};
 pub use region::{Mr, RemoteAddress, ScopedMr};
 pub use shared_receive::Srq;
 pub use softrnic_model::verbs::{
-    Access, AddressVector, AsyncEvent, BindInfo, DeviceAttributes, DeviceCapabilities, Gid, Key,
-    Mtu, Placement, PortAttributes, PortState, Psn, QpAttributeMask, QpAttributes, QpCapabilities,
-    QpInit, QpNum, QpState, QpType, RecvWr, Selectivity, SendFlags, SendOp, SendWr, Sge,
-    SrqAttributes, SrqNum, VerbError, Wc, WcFlags, WcOpcode, WcStatus, WindowType,
+    Access, AddressVector, AsyncEvent, BindInfo, CqModeration, DeviceAttributes,
+    DeviceCapabilities, Gid, Key, Mtu, Placement, PortAttributes, PortState, Psn, QpAttributeMask,
+    QpAttributes, QpCapabilities, QpInit, QpNum, QpState, QpType, RecvWr, Selectivity, SendFlags,
+    SendOp, SendWr, Sge, SrqAttributes, SrqNum, VerbError, Wc, WcFlags, WcOpcode, WcStatus,
+    WindowType,
 };
 pub use window::{Mw, WindowRange};
 pub use xrc::{XrcTarget, Xrcd};

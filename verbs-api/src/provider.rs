@@ -16,12 +16,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, DeviceAttributes, Gid, Key, PdId,
-    PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr,
-    SendFlags, SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType, XrcdId,
+    Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, CqModeration, DeviceAttributes, Gid,
+    Key, PdId, PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum,
+    RecvWr, SendFlags, SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc,
+    WindowType, XrcdId,
 };
 
+mod memory;
+
 pub use crate::error::PostError;
+pub use memory::{Advice, DmId, MemoryCapabilities, OdpCapabilities};
 
 /// What a verb returns.
 pub type Verb<T> = Result<T, VerbError>;
@@ -209,12 +213,76 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// `EBUSY`: regions, queue pairs or others are still in it.
     fn dealloc_pd(&self, pd: PdId) -> Verb<()>;
 
-    /// Registers memory (`ibv_reg_mr_iova(3)`). `iova` is the address by which work requests and
+    /// Which kinds of memory there are (`ibv_query_device_ex(3)`).
+    ///
+    /// # Errors
+    /// None on a device that works.
+    fn query_memory(&self) -> Verb<MemoryCapabilities>;
+
+    /// Makes a region that reads as zeros and forgets what is written, over all addresses, and
+    /// returns its local key (`ibv_alloc_null_mr(3)`). It ends by [`Context::dereg_mr`].
+    ///
+    /// # Errors
+    /// `ENOMEM`; `EOPNOTSUPP`.
+    fn alloc_null_mr(&self, pd: PdId) -> Verb<Key>;
+
+    /// Allocates zeroed memory of the device (`ibv_alloc_dm(3)`), aligned on 2^`log_align` bytes.
+    ///
+    /// # Errors
+    /// `EINVAL`: no bytes, or an alignment that cannot be had; `ENOMEM`: more than there is;
+    /// `EOPNOTSUPP`.
+    fn alloc_dm(&self, len: usize, log_align: u32) -> Verb<DmId>;
+
+    /// Frees it (`ibv_free_dm(3)`).
+    ///
+    /// # Errors
+    /// `EBUSY`: a region is registered over it.
+    fn free_dm(&self, dm: DmId) -> Verb<()>;
+
+    /// Registers a part of device memory (`ibv_reg_dm_mr(3)`): addresses count from its first byte.
+    ///
+    /// # Errors
+    /// `EINVAL`: no `ZERO_BASED`, a range beyond the memory, rights that do not go together;
+    /// `ENOMEM`.
+    fn reg_dm_mr(
+        &self,
+        pd: PdId,
+        dm: DmId,
+        offset: u64,
+        len: usize,
+        access: Access,
+    ) -> Verb<MrKeys>;
+
+    /// Copies into device memory (`ibv_memcpy_to_dm(3)`).
+    ///
+    /// # Errors
+    /// `EFAULT`: beyond the memory.
+    fn memcpy_to_dm(&self, dm: DmId, offset: u64, bytes: &[u8]) -> Verb<()>;
+
+    /// Copies out of device memory (`ibv_memcpy_from_dm(3)`).
+    ///
+    /// # Errors
+    /// `EFAULT`: beyond the memory.
+    fn memcpy_from_dm(&self, dm: DmId, offset: u64, into: &mut [u8]) -> Verb<()>;
+
+    /// Tells what a program expects to do with ranges of `ON_DEMAND` regions
+    /// (`ibv_advise_mr(3)`). It is done when this returns.
+    ///
+    /// # Errors
+    /// `EINVAL`: no ranges, the key of a window, or a region that is not `ON_DEMAND`; `ENOENT`: not
+    /// the key of a region; `EPERM`: a region of another domain, or one that may not be written;
+    /// `EFAULT`: a range beyond the region, or not memory.
+    fn advise_mr(&self, pd: PdId, advice: Advice, sges: &[Sge]) -> Verb<()>;
+
+    /// Registers memory (`ibv_reg_mr_iova(3)`). With `ON_DEMAND`, the range from address 0 of
+    /// `usize::MAX` bytes stands for all memory of the program, also what will be mapped later
+    /// (implicit on-demand paging); the contract below is then for all of it. `iova` is the address by which work requests and
     /// peers name the first byte; it is ignored with `ZERO_BASED`.
     ///
     /// # Errors
     /// `EINVAL`: rights that do not go together, an empty range, or one that wraps; `EFAULT`: the
-    /// range is not memory that may be read (and written, if a right says so); `ENOMEM`: as many
+    /// range is not memory that may be read (and written, if a right says so), which is not asked of
+    /// `ON_DEMAND` ones; `ENOMEM`: as many
     /// regions as there can be, or too long; `EOPNOTSUPP`: a right that the device does not know.
     ///
     /// # Safety
@@ -329,6 +397,12 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// # Errors
     /// `EOPNOTSUPP`: it has none.
     fn query_clock(&self) -> Verb<u64>;
+
+    /// Changes how many events the queue raises (`ibv_modify_cq(3)`).
+    ///
+    /// # Errors
+    /// `EINVAL`: more than the device can hold back; `EOPNOTSUPP`.
+    fn moderate_cq(&self, cq: CqId, moderation: CqModeration) -> Verb<()>;
 
     /// Changes the size (`ibv_resize_cq(3)`) and returns what was granted. Nothing is lost.
     ///

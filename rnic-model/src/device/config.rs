@@ -98,6 +98,10 @@ const ATTRIBUTES: DeviceAttributes = DeviceAttributes {
     node_guid: [0x02, 0, 0, 0xff, 0xfe, 0, 0, 1],
     // All but what no software can promise of memory that it knows nothing of.
     capabilities: DeviceCapabilities::all().difference(DeviceCapabilities::FLUSH_PERSISTENT),
+    max_cq_moderation_count: u16::MAX,
+    max_cq_moderation_period_us: u16::MAX,
+    qp_rate_limit_min: 1,
+    qp_rate_limit_max: u32::MAX,
     core_clock_khz: 1_000_000,
 };
 

@@ -87,7 +87,7 @@ impl Device {
         shared.count(Counter::SentPackets);
         match frame.origin {
             Origin::Request { psns, ends_request } => {
-                requester::sent(qp, shared, now, psns, ends_request);
+                requester::sent(qp, shared, now, frame.len(), (psns, ends_request));
             }
             Origin::Response => responder::answered(qp),
             Origin::Cnp => responder::notified(qp, shared),

@@ -84,6 +84,8 @@ impl Device {
                 ahs: Table::new(attributes.max_ah),
                 groups: Vec::new(),
                 timers: Timers::default(),
+                pace_timers: Timers::default(),
+                cq_timers: Timers::default(),
                 counters: Counters::new(),
                 events: VecDeque::new(),
                 overrun: Vec::new(),
@@ -144,7 +146,8 @@ impl Device {
     /// never later.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.shared.timers.next()
+        let Shared { timers, pace_timers, cq_timers, .. } = &self.shared;
+        [timers, pace_timers, cq_timers].into_iter().filter_map(Timers::next).min()
     }
 
     /// Whether [`Device::next_frame`] may have a frame.
@@ -170,7 +173,25 @@ impl Device {
                 self.mark_ready(index);
             }
         }
+        while let Some((at, index)) = self.shared.pace_timers.pop_due(now) {
+            let Some(qp) = self.qps.at_mut(index) else { continue };
+            if self.shared.pace_timers.fires(&mut qp.pace_timer, at, index, now) {
+                self.mark_ready(index);
+            }
+        }
+        self.raise_held_events(now);
         self.fail_overrun();
+    }
+
+    /// Completion queues have held an event back for long enough.
+    fn raise_held_events(&mut self, now: Instant) {
+        let Shared { cq_timers, cqs, events, .. } = &mut self.shared;
+        while let Some((at, index)) = cq_timers.pop_due(now) {
+            let Some((id, queue)) = cqs.at_mut(index) else { continue };
+            if cq_timers.fires(&mut queue.timer, at, index, now) && queue.on_time() {
+                events.push_back(Event::Completion(id));
+            }
+        }
     }
 
     /// The next event for the program.

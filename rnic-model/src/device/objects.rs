@@ -7,8 +7,8 @@ use crate::protection::{RegionChanges, RegionSpec};
 use crate::qp::check_address;
 use crate::queue::{CompletionQueue, RecvQueue};
 use crate::verbs::{
-    Access, AddressVector, AhId, CqId, DeviceCapabilities, Key, PdId, Placement, PortAttributes,
-    SrqAttributes, SrqId, SrqInit, VerbError, WindowType, XrcSrq,
+    Access, AddressVector, AhId, CqId, CqModeration, DeviceCapabilities, Event, Key, PdId,
+    Placement, PortAttributes, SrqAttributes, SrqId, SrqInit, VerbError, WindowType, XrcSrq,
 };
 
 const NO_PD: VerbError = VerbError::NoSuchObject("pd: no such protection domain");
@@ -56,6 +56,12 @@ impl Device {
             .pds
             .insert(ProtectionDomain::default())
             .ok_or(VerbError::Full("max_pd protection domains are allocated"))
+    }
+
+    /// Whether there is such a protection domain.
+    #[must_use]
+    pub fn has_pd(&self, pd: PdId) -> bool {
+        self.shared.pds.get(pd).is_some()
     }
 
     /// Removes a protection domain.
@@ -164,10 +170,30 @@ impl Device {
     /// As [`Device::create_cq`].
     pub fn create_cq_ex(&mut self, entries: u32, timestamps: bool) -> Result<CqId, VerbError> {
         self.judge_cqe(entries)?;
-        self.shared
-            .cqs
-            .insert(CompletionQueue::new(entries, timestamps))
-            .ok_or(VerbError::Full("max_cq completion queues exist"))
+        let queue = CompletionQueue::new(entries, timestamps);
+        let id = self.shared.cqs.insert(queue);
+        let id = id.ok_or(VerbError::Full("max_cq completion queues exist"))?;
+        self.shared.cq_timers.admit(id.0 & 0xffff);
+        Ok(id)
+    }
+
+    /// Changes how many events a completion queue raises (`ibv_modify_cq(3)`). What it has held
+    /// back by earlier rules is told at once.
+    ///
+    /// # Errors
+    /// EINVAL: no such queue, or more than the device holds back.
+    pub fn moderate_cq(&mut self, cq: CqId, moderation: CqModeration) -> Result<(), VerbError> {
+        let limits = &self.shared.attributes;
+        if moderation.count > limits.max_cq_moderation_count
+            || moderation.period_us > limits.max_cq_moderation_period_us
+        {
+            return Err(VerbError::Invalid("moderate: more than the device can hold back"));
+        }
+        let queue = self.shared.cqs.get_mut(cq).ok_or(NO_CQ)?;
+        if queue.moderate(moderation) {
+            self.shared.events.push_back(Event::Completion(cq));
+        }
+        Ok(())
     }
 
     fn judge_cqe(&self, entries: u32) -> Result<(), VerbError> {

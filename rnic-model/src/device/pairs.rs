@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use super::Device;
 use super::shared::Shared;
 use super::xrc::NO_XRCD;
+use crate::qp::pace::Pace;
 use crate::qp::pair::{Qp, route_of};
 use crate::qp::requester::Requester;
 use crate::qp::responder::Responder;
@@ -50,11 +51,13 @@ impl Device {
             requester: Requester::new(sq),
             responder: Responder::new(),
             timer: Timer::default(),
+            pace_timer: Timer::default(),
             handles: 1,
             listed: false,
         }));
         let count = self.qps.len();
         self.shared.timers.admit(index);
+        self.shared.pace_timers.admit(index);
         self.ready.reserve(count.saturating_sub(self.ready.len()));
         Ok(num)
     }
@@ -159,6 +162,9 @@ impl Device {
             qp.route
         };
         apply(mask & !QpAttributeMask::STATE, attributes, &mut qp.attr);
+        if mask.contains(QpAttributeMask::RATE_LIMIT) {
+            qp.requester.pace = Pace::default();
+        }
         qp.route = route;
         if let Some(&pkey) = shared.port.pkeys.get(usize::from(qp.attr.pkey_index)) {
             qp.pkey = pkey;

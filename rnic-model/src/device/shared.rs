@@ -92,7 +92,12 @@ pub(crate) struct Shared {
     pub(crate) xrcds: Table<XrcdId, XrcDomain>,
     pub(crate) ahs: Table<AhId, AddressHandle>,
     pub(crate) groups: Vec<MulticastGroup>,
+    /// Of queue pairs that wait for an answer.
     pub(crate) timers: Timers,
+    /// Of queue pairs that have sent as much as they may for now.
+    pub(crate) pace_timers: Timers,
+    /// Of completion queues that hold events back, by index.
+    pub(crate) cq_timers: Timers,
     pub(crate) counters: Counters,
     pub(crate) events: VecDeque<Event>,
     /// Completion queues that overran since their queue pairs were last put into error.
@@ -109,6 +114,9 @@ impl Shared {
         match queue.push(entry, solicited, self.now) {
             PushOutcome::Queued => {}
             PushOutcome::Wakes => self.events.push_back(Event::Completion(cq)),
+            PushOutcome::Waits(until) => {
+                self.cq_timers.set(&mut queue.timer, cq.0 & 0xffff, Some(until));
+            }
             PushOutcome::Overrun => {
                 self.raise(AsyncEvent::CqError(cq));
                 self.overrun.push(cq);

@@ -45,6 +45,9 @@ pub use key_policy::KeyPolicy;
 pub use region::{RegionChanges, RegionSpec, Translation};
 pub use window::BindRequest;
 
+use alloc::collections::BTreeSet;
+
+use crate::verbs::QpNum;
 use key_table::KeyTable;
 
 /// How many objects there may be.
@@ -71,6 +74,8 @@ pub struct Protection {
     table: KeyTable,
     regions: u32,
     windows: u32,
+    /// Which windows serve only which queue pair: (queue pair, index of the key).
+    of_qp: BTreeSet<(QpNum, u32)>,
 }
 
 impl Protection {
@@ -79,7 +84,7 @@ impl Protection {
     pub fn new(limits: KeyLimits, policy: KeyPolicy) -> Self {
         let limits = limits.bounded();
         let table = KeyTable::new(limits.max_mr + limits.max_mw, policy);
-        Self { limits, table, regions: 0, windows: 0 }
+        Self { limits, table, regions: 0, windows: 0, of_qp: BTreeSet::new() }
     }
 
     /// How many objects there may be: as asked for, within the 2^24 - 1 indices of the table.

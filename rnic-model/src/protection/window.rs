@@ -243,10 +243,8 @@ impl Protection {
 
     /// The windows that serve only queue pair `qp`.
     pub fn windows_of_qp(&self, qp: QpNum) -> impl Iterator<Item = Key> {
-        self.table.objects().filter_map(move |(key, object)| match object {
-            Object::Window(window) if window.only_qp() == Some(qp) => Some(key),
-            Object::Free { .. } | Object::Region(_) | Object::Window(_) => None,
-        })
+        let of_qp = self.of_qp.range((qp, 0)..=(qp, u32::MAX));
+        of_qp.filter_map(|(_, index)| self.table.present(Key::from_parts(*index, 0)))
     }
 
     fn window(&self, key: Key) -> Result<&Window, AccessFault> {
@@ -259,7 +257,15 @@ impl Protection {
     /// Replaces the binding of a window, and keeps count at the regions.
     fn set_binding(&mut self, key: Key, binding: Option<Binding>) {
         let Ok(Object::Window(window)) = self.table.find_mut(key) else { return };
+        let served_before = window.only_qp();
         let earlier = core::mem::replace(&mut window.binding, binding);
+        let served = window.only_qp();
+        if let Some(qp) = served_before {
+            self.of_qp.remove(&(qp, key.index()));
+        }
+        if let Some(qp) = served {
+            self.of_qp.insert((qp, key.index()));
+        }
         if let Some(region) = earlier.and_then(|earlier| self.bound_region(earlier)) {
             region.windows_bound -= 1;
         }

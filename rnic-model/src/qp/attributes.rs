@@ -103,6 +103,12 @@ pub fn check_values(
             "rnr_retry is above 7, for it has 3 bits",
         ),
         (
+            Mask::RATE_LIMIT,
+            a.rate_limit == 0
+                || (device.qp_rate_limit_min..=device.qp_rate_limit_max).contains(&a.rate_limit),
+            "rate_limit is outside of what the device can keep",
+        ),
+        (
             Mask::AV,
             qp_type == QpType::Ud || !a.path.dgid.is_multicast(),
             "a connected queue pair cannot be connected to a multicast group",

@@ -13,6 +13,7 @@ pub(crate) mod failure;
 pub(crate) mod flush;
 mod headers;
 pub(crate) mod local;
+pub(crate) mod pace;
 pub(crate) mod pair;
 pub mod posting;
 pub(crate) mod requester;

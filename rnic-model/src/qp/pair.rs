@@ -30,6 +30,7 @@ pub(crate) struct Qp {
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
     pub(crate) timer: Timer,
+    pub(crate) pace_timer: Timer,
     /// How often it is open: an XRC target may be shared.
     pub(crate) handles: u32,
     /// Whether it stands in the device's list of those that may have something to send.

@@ -12,6 +12,7 @@ use super::credits::Credits;
 use super::failure::Failure;
 use super::headers::{self, Kind, bth, place};
 use super::local;
+use super::pace::Pace;
 use super::pair::{Qp, route_of};
 use super::window::{Reads, Window};
 
@@ -52,6 +53,7 @@ pub(crate) struct Requester {
     pub(crate) end_psn: Psn,
     pub(crate) reads: Reads,
     pub(crate) window: Window,
+    pub(crate) pace: Pace,
     pub(crate) credits: Credits,
     pub(crate) pause: Pause,
     pub(crate) failed: Option<Failed>,
@@ -75,6 +77,7 @@ impl Requester {
             end_psn: Psn::new(0),
             reads: Reads::default(),
             window: Window::default(),
+            pace: Pace::default(),
             credits: Credits::default(),
             pause: Pause::No,
             failed: None,
@@ -92,6 +95,7 @@ impl Requester {
         self.next_done = 0;
         self.reads = Reads::default();
         self.pause = Pause::No;
+        self.pace = Pace::default();
         self.failed = None;
         self.went_back = None;
     }
@@ -152,7 +156,7 @@ enum Start {
 /// Makes the next request packet, if one may leave now.
 pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared, frame: &mut FrameOut) -> bool {
     loop {
-        if !may_send(qp) {
+        if !may_send(qp) || !is_in_pace(qp, shared) {
             return false;
         }
         let count = qp.requester.next;
@@ -175,6 +179,16 @@ pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared, frame: &mut FrameOut)
             QpType::XrcRecv => false,
         };
     }
+}
+
+/// Whether the rate limit lets a packet leave now; if not, its time will come.
+fn is_in_pace(qp: &mut Qp, shared: &mut Shared) -> bool {
+    let free_at = qp.requester.pace.free_at();
+    if qp.attr.rate_limit == 0 || free_at <= shared.now {
+        return true;
+    }
+    shared.pace_timers.set(&mut qp.pace_timer, qp.index, Some(free_at));
+    false
 }
 
 fn may_send(qp: &Qp) -> bool {
@@ -331,7 +345,10 @@ fn message_packet(qp: &Qp, count: u32, wqe: &SendWqe, frame: &mut FrameOut) {
     let (imm, invalidate) = (imm.filter(|_| ends), invalidate.filter(|_| ends));
     let kind = Kind::new(service, operation, place(begins, ends))
         .with(imm.is_some(), invalidate.is_some());
-    let ack_req = qp.init.qp_type.is_reliable() && (ends || qp.requester.window.wants_ack());
+    let ack_req = qp.init.qp_type.is_reliable()
+        && (ends
+            || qp.requester.window.wants_ack()
+            || Pace::is_slow(mtu.bytes(), qp.attr.rate_limit));
     let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
         .with_ack_req(ack_req)
         .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
@@ -414,8 +431,20 @@ pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
     may_send(qp) && frame.psn == qp.requester.next_psn
 }
 
+/// Bytes around a packet that count for a rate limit: ICRC, UDP and IPv4 header.
+const FRAMING: usize = 32;
+
 /// The packet has left: moves on, and completes what needs no answer.
-pub(crate) fn sent(qp: &mut Qp, shared: &mut Shared, now: Instant, psns: u32, ends_request: bool) {
+pub(crate) fn sent(
+    qp: &mut Qp,
+    shared: &mut Shared,
+    now: Instant,
+    bytes: usize,
+    (psns, ends_request): (u32, bool),
+) {
+    if qp.attr.rate_limit != 0 {
+        qp.requester.pace.sent(now, bytes + FRAMING, qp.attr.rate_limit);
+    }
     let requester = &mut qp.requester;
     let is_read = requester.sq.wqe(requester.next).op.has_own_answer();
     requester.next_psn = requester.next_psn.plus(psns);

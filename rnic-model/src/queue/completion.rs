@@ -4,7 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::Instant;
-use crate::verbs::{QpNum, Wc};
+use crate::timer::Timer;
+use crate::verbs::{CqModeration, QpNum, Wc, WcStatus};
 
 /// What a program has asked to be woken for (`ibv_req_notify_cq(3)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +41,15 @@ pub(crate) enum PushOutcome {
     Queued,
     /// Queued, and the program asked to be woken for it.
     Wakes,
+    /// Queued; it may wait until then for others to be woken for as well.
+    Waits(Instant),
     /// There was no room: the queue is dead from now on.
     Overrun,
     /// It was dead before; the completion is lost.
     Dead,
 }
+
+const NS_PER_US: u64 = 1_000;
 
 /// A ring of completions.
 #[derive(Debug)]
@@ -53,6 +58,11 @@ pub(crate) struct CompletionQueue {
     head: usize,
     len: usize,
     notify: Notify,
+    moderation: CqModeration,
+    /// Completions that would have woken the program and have not, since it was armed.
+    held: u16,
+    /// When they do.
+    pub(crate) timer: Timer,
     dead: bool,
     /// Completions are stamped with the time.
     timestamps: bool,
@@ -67,6 +77,9 @@ impl CompletionQueue {
             head: 0,
             len: 0,
             notify: Notify::Disarmed,
+            moderation: CqModeration::default(),
+            held: 0,
+            timer: Timer::default(),
             dead: false,
             timestamps,
             users: 0,
@@ -100,6 +113,7 @@ impl CompletionQueue {
         if at >= self.ring.len() {
             at -= self.ring.len();
         }
+        let failed = entry.wc.status != WcStatus::Success;
         if self.timestamps {
             entry.wc.timestamp = now.as_ns();
         }
@@ -112,8 +126,46 @@ impl CompletionQueue {
             Notify::Solicited if solicited => {}
             Notify::Solicited | Notify::Disarmed => return PushOutcome::Queued,
         }
+        self.held = self.held.saturating_add(1);
+        // A failure waits for nothing.
+        if failed || self.is_woken_now() {
+            self.wake();
+            return PushOutcome::Wakes;
+        }
+        match (self.held, self.moderation.period_us) {
+            (1, period_us @ 1..) => {
+                PushOutcome::Waits(now.plus_ns(u64::from(period_us) * NS_PER_US))
+            }
+            _ => PushOutcome::Queued,
+        }
+    }
+
+    /// Whether the completions that are held back are enough for an event.
+    fn is_woken_now(&self) -> bool {
+        let CqModeration { count, period_us } = self.moderation;
+        self.held > 0 && (count == 0 && period_us == 0 || count != 0 && self.held >= count)
+    }
+
+    /// An event is raised: the next has to be asked for.
+    fn wake(&mut self) {
         self.notify = Notify::Disarmed;
-        PushOutcome::Wakes
+        self.held = 0;
+    }
+
+    /// The wait for more completions is over; returns whether the program is woken.
+    pub(crate) fn on_time(&mut self) -> bool {
+        let wakes = self.held > 0;
+        if wakes {
+            self.wake();
+        }
+        wakes
+    }
+
+    /// Changes how many events are raised; returns whether one is due.
+    pub(crate) fn moderate(&mut self, moderation: CqModeration) -> bool {
+        self.moderation = moderation;
+        // What is held back was held back by other rules.
+        self.on_time()
     }
 
     /// Takes the oldest completion.
@@ -182,7 +234,7 @@ fn ring(entries: u32) -> Box<[Option<CqEntry>]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verbs::{Key, WcFlags, WcOpcode, WcStatus};
+    use crate::verbs::{Key, WcFlags, WcOpcode};
 
     fn entry(wr_id: u64, qp: u32) -> CqEntry {
         let wc = Wc {

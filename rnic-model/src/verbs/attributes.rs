@@ -388,6 +388,17 @@ pub struct XrcSrq {
     pub cq: CqId,
 }
 
+/// How many events a completion queue raises (`ibv_moderate_cq`): one for every `count` completions,
+/// or once `period_us` have passed since the first that has raised none, whichever is first. A failed
+/// completion raises one at once. The default is one for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CqModeration {
+    /// Completions per event; 0 and 1 are one if there is no period, and any number with one.
+    pub count: u16,
+    /// Microseconds that a completion may wait for others; 0 is without end.
+    pub period_us: u16,
+}
+
 /// Kind of a memory window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WindowType {
@@ -491,6 +502,14 @@ pub struct DeviceAttributes {
     pub node_guid: [u8; 8],
     /// What it can do.
     pub capabilities: DeviceCapabilities,
+    /// Largest number of completions per event.
+    pub max_cq_moderation_count: u16,
+    /// Longest wait for an event, in microseconds.
+    pub max_cq_moderation_period_us: u16,
+    /// Lowest rate limit of a queue pair, in kbps; RC queue pairs can have one.
+    pub qp_rate_limit_min: u32,
+    /// Highest rate limit of a queue pair, in kbps; 0 if there is none.
+    pub qp_rate_limit_max: u32,
     /// Frequency of the clock that stamps completions, in kHz; its time has 64 bits.
     pub core_clock_khz: u64,
 }

@@ -20,6 +20,10 @@ pub enum VerbError {
     NotSupported(&'static str),
     /// The address range is not accessible memory.
     BadAddress(&'static str),
+    /// A key is not the present one of anything.
+    NoEntry(&'static str),
+    /// The caller may not do this to the object.
+    NotPermitted(&'static str),
     /// There is no route, or no such address on the interface.
     Unreachable(&'static str),
 }
@@ -31,6 +35,8 @@ impl VerbError {
         match self {
             Self::Invalid(_) | Self::NoSuchObject(_) => 22,
             Self::Busy(_) => 16,
+            Self::NoEntry(_) => 2,
+            Self::NotPermitted(_) => 1,
             Self::Full(_) | Self::LimitExceeded(_) => 12,
             Self::NotSupported(_) => 95,
             Self::BadAddress(_) => 14,
@@ -44,6 +50,8 @@ impl VerbError {
         match self {
             Self::Invalid(_) | Self::NoSuchObject(_) => "EINVAL",
             Self::Busy(_) => "EBUSY",
+            Self::NoEntry(_) => "ENOENT",
+            Self::NotPermitted(_) => "EPERM",
             Self::Full(_) | Self::LimitExceeded(_) => "ENOMEM",
             Self::NotSupported(_) => "EOPNOTSUPP",
             Self::BadAddress(_) => "EFAULT",
@@ -61,6 +69,8 @@ impl fmt::Display for VerbError {
         | Self::LimitExceeded(what)
         | Self::NotSupported(what)
         | Self::BadAddress(what)
+        | Self::NoEntry(what)
+        | Self::NotPermitted(what)
         | Self::Unreachable(what)) = self;
         write!(f, "{what} ({})", self.errno_name())
     }

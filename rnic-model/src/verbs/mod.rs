@@ -14,9 +14,9 @@ mod work;
 
 pub use access::Access;
 pub use attributes::{
-    AddressVector, DeviceAttributes, DeviceCapabilities, Gid, Mtu, PortAttributes, PortState,
-    QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpState, QpType, SrqAttributes, SrqInit,
-    WindowType, XrcSrq,
+    AddressVector, CqModeration, DeviceAttributes, DeviceCapabilities, Gid, Mtu, PortAttributes,
+    PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpState, QpType,
+    SrqAttributes, SrqInit, WindowType, XrcSrq,
 };
 pub use completion::{Wc, WcFlags, WcOpcode, WcStatus};
 pub use error::VerbError;

@@ -19,7 +19,7 @@ const fn no(key: &'static str, remark: &'static str) -> Capability {
     Capability { key, here: false, remark }
 }
 
-const CAPABILITIES: [Capability; 43] = [
+const CAPABILITIES: [Capability; 47] = [
     yes("rc", "reliable connection"),
     yes("uc", "unreliable connection"),
     yes("ud", "unreliable datagram"),
@@ -40,13 +40,17 @@ const CAPABILITIES: [Capability; 43] = [
     yes("zero_based_region", ""),
     yes("reregister_region", ""),
     yes("on_demand_paging", "accepted; no memory is pinned with or without it"),
-    no("device_memory", ""),
+    yes("device_memory", "on the heap of the program"),
+    yes("null_region", ""),
+    yes("implicit_on_demand_paging", "one region over all memory of the program"),
+    yes("advise_region", "prefetch"),
     yes("memory_window_type_1", ""),
     yes("memory_window_type_2a", ""),
     yes("memory_window_type_2b", ""),
     yes("local_invalidate", "of windows of type 2"),
     yes("completion_channel", ""),
     yes("cq_resize", ""),
+    yes("cq_moderation", "by count and by time"),
     yes("shared_receive_queue", "with limit event"),
     yes("srq_resize", ""),
     yes("completion_timestamps", "in nanoseconds"),
@@ -54,7 +58,7 @@ const CAPABILITIES: [Capability; 43] = [
     no("alternate_path", "APM and path migration"),
     yes("multicast", "UD"),
     yes("congestion_notification", "marks are answered with CNPs; senders do not slow down"),
-    no("rate_limit", "kept and reported, without effect"),
+    yes("rate_limit", "RC"),
     no("service_level", "kept and reported, without effect"),
     yes("roce_v2_ipv4", ""),
     yes("roce_v2_ipv6", ""),
@@ -89,8 +93,8 @@ mod tests {
     use softrnic_verbs::buffer::Buffer;
     use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext};
     use softrnic_verbs::{
-        Access, Context, DeviceCapabilities, Gid, QpAttributeMask, QpAttributes, QpType,
-        SrqAttributes, WindowType,
+        Access, Context, CqModeration, DeviceCapabilities, Gid, QpAttributeMask, QpAttributes,
+        QpType, SrqAttributes, WindowType,
     };
 
     use super::*;
@@ -115,6 +119,9 @@ mod tests {
         for (key, qp_type) in [("rc", QpType::Rc), ("uc", QpType::Uc), ("ud", QpType::Ud)] {
             assert_eq!(pd.create_qp(qp_type, &cq).build().is_ok(), has(key), "{key}");
         }
+        let moderated = cq.moderate(CqModeration { count: 4, period_us: 10 });
+        assert_eq!(moderated.is_ok(), has("cq_moderation"));
+        assert_eq!(context.attributes().unwrap().qp_rate_limit_max != 0, has("rate_limit"));
         assert_eq!(context.open_xrcd().is_ok(), has("xrc"));
         let can = context.attributes().unwrap().capabilities;
         for (key, capability) in [
@@ -143,6 +150,10 @@ mod tests {
             assert_eq!(pd.register(buffer, access).is_ok(), has(key), "{key}");
         }
         let verbs = context.verbs();
+        assert_eq!(context.alloc_dm(4096).is_ok(), has("device_memory"));
+        assert_eq!(pd.alloc_null_mr().is_ok(), has("null_region"));
+        let memory = verbs.query_memory().unwrap();
+        assert_eq!(memory.implicit_on_demand, has("implicit_on_demand_paging"));
         let stamped = context.create_cq_with_timestamps(16, None);
         assert_eq!(stamped.is_ok(), has("completion_timestamps"));
         assert_eq!(verbs.resize_cq(cq.id(), 64).is_ok(), has("cq_resize"));

@@ -2,7 +2,7 @@
 
 use softrnic_model::verbs::QpState::{Err, Rts};
 use softrnic_model::verbs::WcStatus::{Success, WorkRequestFlushed};
-use softrnic_model::verbs::{AsyncEvent, Event, SendFlags, VerbError};
+use softrnic_model::verbs::{AsyncEvent, CqModeration, Event, SendFlags, VerbError};
 use softrnic_transport::sim::FabricConfig;
 
 use crate::bench::{A, B, Bench, EndId, NO_COMPLETION, Setup, send, wr};
@@ -281,4 +281,100 @@ fn completions_say_when_they_completed_if_that_was_asked_for() {
             }
         }
     }
+}
+
+/// B, armed and moderated, receives; `times` are when messages are sent, in microseconds. Returns
+/// when events came.
+fn events_at(count: u16, period_us: u16, solicited_only: bool, times: &[(u64, bool)]) -> Vec<u64> {
+    let mut bench = Setup::rc().pair();
+    let cq = bench.end(B).recv_cq;
+    (0..times.len() as u64).for_each(|id| bench.recv(B, id, 0..8));
+    bench.device(B).moderate_cq(cq, CqModeration { count, period_us }).unwrap();
+    bench.device(B).req_notify_cq(cq, solicited_only).unwrap();
+    let start = bench.fabric.now().as_ns();
+    let mut came = Vec::new();
+    let mut times = times.iter().peekable();
+    for us in 0..200 {
+        while let Some((_, solicited)) = times.next_if(|(at, _)| *at == us) {
+            let request = wr(1, send()).at(0..8);
+            let flags = if *solicited { SendFlags::SOLICITED } else { SendFlags::empty() };
+            bench.post(A, request.with_flags(flags));
+        }
+        bench.run_for(1000);
+        came.extend(
+            bench
+                .events(B)
+                .iter()
+                .filter(|event| **event == Event::Completion(cq))
+                .map(|_| (bench.fabric.now().as_ns() - start) / 1000),
+        );
+    }
+    came
+}
+
+#[test]
+fn events_can_be_fewer_than_completions() {
+    let messages: Vec<_> = (0..6).map(|n| (10 * n, false)).collect();
+    // Messages are on their way for some microseconds.
+    let trip = events_at(0, 0, false, &messages)[0];
+    assert!(trip < 10);
+    for (count, period_us, expected) in [
+        (0, 0, vec![0]),
+        (1, 100, vec![0]),
+        (3, 0, vec![20]),
+        (7, 0, vec![]),
+        (0, 15, vec![15]),
+        (0, 100, vec![100]),
+        (3, 15, vec![15]),
+        (2, 15, vec![10]),
+        (7, 90, vec![90]),
+    ] {
+        let came = events_at(count, period_us, false, &messages);
+        let expected: Vec<_> = expected.iter().map(|at| at + trip).collect();
+        // When a wait is over is seen up to a microsecond later.
+        let close = came.iter().zip(&expected).all(|(a, b)| a.abs_diff(*b) <= 1);
+        assert!(
+            close && came.len() == expected.len(),
+            "{count} {period_us}: {came:?} {expected:?}"
+        );
+    }
+    // Only what would have woken the program counts.
+    let messages = [(0, false), (10, true), (20, false), (30, true)];
+    let came = events_at(2, 0, true, &messages);
+    assert_eq!(came, [30 + trip]);
+}
+
+#[test]
+fn held_events_come_when_the_rules_change_or_something_fails() {
+    let mut bench = Setup::rc().pair();
+    let cq = bench.end(B).recv_cq;
+    let never = CqModeration { count: 100, period_us: 0 };
+    bench.device(B).moderate_cq(cq, never).unwrap();
+    bench.device(B).req_notify_cq(cq, false).unwrap();
+    (0..4).for_each(|id| bench.recv(B, id, 0..8));
+    let receive = |bench: &mut Bench| {
+        bench.post(A, wr(1, send()).at(0..8));
+        bench.run();
+    };
+    receive(&mut bench);
+    assert_eq!(bench.events(B), []);
+    let each = CqModeration { count: 1, period_us: 5 };
+    bench.device(B).moderate_cq(cq, each).unwrap();
+    assert_eq!(bench.events(B), [Event::Completion(cq)]);
+    bench.device(B).req_notify_cq(cq, false).unwrap();
+    receive(&mut bench);
+    assert_eq!(bench.events(B), [Event::Completion(cq)]);
+    bench.device(B).moderate_cq(cq, never).unwrap();
+    bench.device(B).req_notify_cq(cq, false).unwrap();
+    receive(&mut bench);
+    assert_eq!(bench.events(B), []);
+    bench.enter(B, Err);
+    assert_eq!(bench.events(B), [Event::Completion(cq)], "the flush of the last one");
+    // A queue that goes leaves no wait behind.
+    let device = bench.device(B);
+    let old = device.create_cq(4).unwrap();
+    device.moderate_cq(old, CqModeration { count: 0, period_us: 9 }).unwrap();
+    device.destroy_cq(old).unwrap();
+    assert!(matches!(device.moderate_cq(old, never), Result::Err(VerbError::NoSuchObject(_))));
+    bench.run_for(1_000_000);
 }

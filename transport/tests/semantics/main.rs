@@ -22,6 +22,7 @@ mod memory_changes;
 mod multicast;
 mod objects;
 mod profiles;
+mod rate;
 mod rc;
 mod srq;
 mod states;

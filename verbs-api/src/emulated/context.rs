@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use softrnic_model::protection::{RegionChanges, RegionSpec, Translation};
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Gid, Key, PdId,
+    Access, AddressVector, AhId, AsyncEvent, CqId, CqModeration, DeviceAttributes, Gid, Key, PdId,
     PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendOp,
-    SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, Subject, VerbError, Wc, WindowType, XrcdId,
+    SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, Subject, VerbError, Wc, WindowType, XrcdId,
 };
 
 use super::EmulatedContext;
 use super::core::{Channel, Core, Registered, Report};
 use super::events::{Closed, EventQueue};
-use crate::host_memory::probe;
+use super::memory::judge_memory;
 use crate::provider::{
-    ChannelId, Context, Counter, CqInit, DeviceInfo, GidEntry, GidType, MemoryRange, MrKeys,
-    MwBind, PostError, Reregistration, Timeout, Verb,
+    Advice, ChannelId, Context, Counter, CqInit, DeviceInfo, DmId, GidEntry, GidType,
+    MemoryCapabilities, MemoryRange, MrKeys, MwBind, PostError, Reregistration, Timeout, Verb,
 };
 
 impl EmulatedContext {
@@ -54,9 +54,6 @@ impl EmulatedContext {
 
 /// How long after the last packet an empty poll returns at once; later ones yield the processor.
 const SPIN_NS: u64 = 30_000;
-
-/// What a region's memory must allow.
-const WRITES: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Access::REMOTE_ATOMIC);
 
 impl Context for EmulatedContext {
     fn device(&self) -> &DeviceInfo {
@@ -107,7 +104,7 @@ impl Context for EmulatedContext {
         iova: u64,
         access: Access,
     ) -> Verb<MrKeys> {
-        probe(memory.base, memory.len, access.intersects(WRITES))?;
+        judge_memory(memory.base, memory.len, access)?;
         self.with(|core| {
             // SAFETY: the caller's contract is that of `add`, until the region goes.
             let id = unsafe { core.memory.add(memory.base, memory.len, None) }?;
@@ -119,16 +116,7 @@ impl Context for EmulatedContext {
                 length: memory.len as u64,
                 access,
             };
-            match core.device.register(spec) {
-                Ok(key) => {
-                    core.regions.insert(key.index(), Registered::new(id, memory));
-                    Ok(MrKeys { lkey: key, rkey: key })
-                }
-                Err(error) => {
-                    let _ = core.memory.remove(id);
-                    Err(error)
-                }
-            }
+            core.register(spec, Registered::new(id, memory))
         })
     }
 
@@ -137,35 +125,38 @@ impl Context for EmulatedContext {
         self.judge_change(lkey, change)?;
         self.with(|core| {
             let new = match change.memory {
-                Some((memory, addr)) => {
+                Some((range, addr)) => {
                     // SAFETY: the caller's contract is that of `add`, until the region goes.
-                    let id = unsafe { core.memory.add(memory.base, memory.len, None) }?;
-                    Some((Registered::new(id, memory), addr))
+                    let memory = unsafe { core.memory.add(range.base, range.len, None) }?;
+                    Some((memory, range, addr))
                 }
                 None => None,
             };
-            let translation = new.map(|(Registered { memory, len, .. }, addr)| Translation {
+            let translation = new.map(|(memory, range, addr)| Translation {
                 memory,
                 memory_offset: 0,
                 addr,
-                length: len as u64,
+                length: range.len as u64,
             });
             let changes = RegionChanges { pd: change.pd, translation, access: change.access };
-            let result = core.device.reregister(lkey, changes);
-            let (stays, goes) = match (&result, new) {
-                (Ok(key), Some((new, _))) => {
-                    (Some((key.index(), new)), core.regions.remove(&lkey.index()))
+            match (core.device.reregister(lkey, changes), new) {
+                (Ok(key), Some((memory, range, _))) => {
+                    core.forget_memory(lkey);
+                    core.regions.insert(key.index(), Registered::new(memory, range));
+                    Ok(MrKeys { lkey: key, rkey: key })
                 }
                 (Ok(key), None) => {
-                    (core.regions.remove(&lkey.index()).map(|same| (key.index(), same)), None)
+                    let same = core.regions.remove(&lkey.index());
+                    core.regions.extend(same.map(|same| (key.index(), same)));
+                    Ok(MrKeys { lkey: key, rkey: key })
                 }
-                (Err(_), new) => (None, new.map(|(new, _)| new)),
-            };
-            core.regions.extend(stays);
-            if let Some(registered) = goes {
-                let _ = core.memory.remove(registered.memory);
+                (Err(error), new) => {
+                    if let Some((memory, ..)) = new {
+                        let _ = core.memory.remove(memory);
+                    }
+                    Err(error)
+                }
             }
-            result.map(|key| MrKeys { lkey: key, rkey: key })
         })
     }
 
@@ -175,6 +166,47 @@ impl Context for EmulatedContext {
             core.forget_memory(lkey);
             Ok(())
         })
+    }
+
+    fn query_memory(&self) -> Verb<MemoryCapabilities> {
+        Ok(super::memory::CAPABILITIES)
+    }
+
+    fn alloc_null_mr(&self, pd: PdId) -> Verb<Key> {
+        self.with(|core| core.alloc_null_mr(pd))
+    }
+
+    fn alloc_dm(&self, len: usize, log_align: u32) -> Verb<DmId> {
+        self.with(|core| core.alloc_dm(len, log_align))
+    }
+
+    fn free_dm(&self, dm: DmId) -> Verb<()> {
+        self.with(|core| core.free_dm(dm))
+    }
+
+    fn reg_dm_mr(
+        &self,
+        pd: PdId,
+        dm: DmId,
+        offset: u64,
+        len: usize,
+        access: Access,
+    ) -> Verb<MrKeys> {
+        self.with(|core| core.reg_dm_mr(pd, dm, offset, len, access))
+    }
+
+    fn memcpy_to_dm(&self, dm: DmId, offset: u64, bytes: &[u8]) -> Verb<()> {
+        self.with(|core| core.memcpy_to_dm(dm, offset, bytes))
+    }
+
+    fn memcpy_from_dm(&self, dm: DmId, offset: u64, into: &mut [u8]) -> Verb<()> {
+        self.with(|core| core.memcpy_from_dm(dm, offset, into))
+    }
+
+    fn advise_mr(&self, pd: PdId, advice: Advice, sges: &[Sge]) -> Verb<()> {
+        let ranges = self.with(|core| core.judge_advice(pd, advice, sges))?;
+        // Pages may take their time: not under the lock.
+        super::memory::follow(advice, &ranges)
     }
 
     fn alloc_mw(&self, pd: PdId, window_type: WindowType) -> Verb<Key> {
@@ -268,6 +300,10 @@ impl Context for EmulatedContext {
             }
             Ok((cq, core.device.cq_capacity(cq)?))
         })
+    }
+
+    fn moderate_cq(&self, cq: CqId, moderation: CqModeration) -> Verb<()> {
+        self.with(|core| core.device.moderate_cq(cq, moderation))
     }
 
     fn query_clock(&self) -> Verb<u64> {
@@ -515,11 +551,14 @@ impl EmulatedContext {
         })?;
         // A key that names nothing is refused by the change itself.
         let Some((access, registered)) = before else { return Ok(()) };
+        let Registered::Program { base, len, .. } = registered else {
+            return Err(VerbError::Invalid("mr: only memory of the program can be reregistered"));
+        };
         let (base, len) = match change.memory {
             Some((memory, _)) => (memory.base.cast_const(), memory.len),
-            None => (std::ptr::without_provenance(registered.base), registered.len),
+            None => (std::ptr::without_provenance(base), len),
         };
-        probe(base, len, change.access.unwrap_or(access).intersects(WRITES))
+        judge_memory(base, len, change.access.unwrap_or(access))
     }
 }
 

@@ -12,7 +12,7 @@ use softrnic_transport::{Link, pump};
 use super::addresses::GidTable;
 use super::events::EventQueue;
 use crate::host_memory::HostMemory;
-use crate::provider::{ChannelId, Counter, MemoryRange};
+use crate::provider::{ChannelId, Counter, DmId, MemoryRange};
 
 /// A completion channel.
 #[derive(Debug)]
@@ -31,20 +31,30 @@ pub(super) struct Report {
     pub(super) armed: bool,
 }
 
-/// The memory of a region.
+/// What is behind a region.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Registered {
-    pub(super) memory: MemoryId,
-    /// Address and bytes of what the program has registered, to be probed again when its rights
-    /// change.
-    pub(super) base: usize,
-    pub(super) len: usize,
+pub(super) enum Registered {
+    /// Memory of the program: address and bytes, to be probed again when its rights change.
+    Program { memory: MemoryId, base: usize, len: usize },
+    /// Nothing.
+    Null { memory: MemoryId },
+    /// A part of device memory, which stays when the region goes.
+    Device(DmId),
 }
 
 impl Registered {
     pub(super) fn new(memory: MemoryId, range: MemoryRange) -> Self {
-        Self { memory, base: range.base.addr(), len: range.len }
+        Self::Program { memory, base: range.base.addr(), len: range.len }
     }
+}
+
+/// Memory of the device.
+#[derive(Debug)]
+pub(super) struct DeviceMemory {
+    pub(super) memory: MemoryId,
+    pub(super) len: usize,
+    /// Regions over it.
+    pub(super) users: u32,
 }
 
 /// What the verbs and the engine tell each other about who makes progress.
@@ -71,6 +81,8 @@ pub(super) struct Core {
     pub(super) addresses: GidTable,
     /// The memory of each region, by the index of its key.
     pub(super) regions: BTreeMap<u32, Registered>,
+    pub(super) device_memory: BTreeMap<DmId, DeviceMemory>,
+    pub(super) next_dm: u32,
     pub(super) channels: BTreeMap<ChannelId, Channel>,
     pub(super) next_channel: u32,
     /// Of each completion queue that has a channel.
@@ -96,6 +108,8 @@ impl Core {
             memory: HostMemory::new(),
             addresses,
             regions: BTreeMap::new(),
+            device_memory: BTreeMap::new(),
+            next_dm: 0,
             channels: BTreeMap::new(),
             next_channel: 0,
             reports: BTreeMap::new(),
@@ -179,7 +193,14 @@ impl Core {
                         report.events.push(cq);
                     }
                 }
-                Event::Async(event) => self.asynchronous.push(event),
+                Event::Async(event) => {
+                    if event.subject() == Subject::Device {
+                        // An interface that comes and goes may do so for ever, with nobody to read
+                        // of it: of each kind the latest is kept, in the order of the latest.
+                        self.asynchronous.retain(|earlier| *earlier != event);
+                    }
+                    self.asynchronous.push(event);
+                }
             }
         }
     }
@@ -221,9 +242,17 @@ impl Core {
 
     /// Forgets the memory of a region.
     pub(super) fn forget_memory(&mut self, key: Key) {
-        if let Some(registered) = self.regions.remove(&key.index()) {
+        match self.regions.remove(&key.index()) {
             // It is known: it was put there with the region.
-            let _ = self.memory.remove(registered.memory);
+            Some(Registered::Program { memory, .. } | Registered::Null { memory }) => {
+                let _ = self.memory.remove(memory);
+            }
+            Some(Registered::Device(dm)) => {
+                if let Some(dm) = self.device_memory.get_mut(&dm) {
+                    dm.users -= 1;
+                }
+            }
+            None => {}
         }
     }
 }

@@ -11,6 +11,7 @@ mod core;
 mod description;
 mod engine;
 mod events;
+mod memory;
 mod notices;
 mod open;
 #[cfg(unix)]

@@ -336,6 +336,22 @@ fn events_about_what_is_gone_are_not_kept() {
 }
 
 #[test]
+fn of_an_interface_that_comes_and_goes_the_latest_is_kept() {
+    let world = World::new();
+    for _ in 0..1000 {
+        for state in [PortState::Down, PortState::Active] {
+            let mut core = world.device.shared.lock();
+            core.device.set_port_state(state);
+            core.dispatch();
+        }
+    }
+    let next = || world.context.next_async_event(Some(Duration::ZERO)).unwrap();
+    assert_eq!(next(), Some(AsyncEvent::PortError));
+    assert_eq!(next(), Some(AsyncEvent::PortActive));
+    assert_eq!(next(), None);
+}
+
+#[test]
 fn an_event_wakes_a_sleeper_although_others_poll() {
     let world = World::new();
     let channel = world.context.create_comp_channel().unwrap();

@@ -20,6 +20,8 @@ use std::sync::Arc;
 use softrnic_model::verbs::VerbError;
 use softrnic_model::{Memory, MemoryFault, MemoryId};
 
+use crate::buffer::SharedBuffer;
+
 mod atomics;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod guarded;
@@ -60,7 +62,17 @@ const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 /// The most ranges that a table holds.
 pub const RANGES_MAX: usize = 1 << INDEX_BITS;
 
+/// What is behind a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Memory of the program.
+    Memory,
+    /// Nothing: zeros are read, and what is written is gone.
+    Null,
+}
+
 struct Range {
+    kind: Kind,
     base: *mut u8,
     /// 0 when the place is vacant.
     len: usize,
@@ -112,19 +124,48 @@ impl<M: Mover> HostMemory<M> {
         len: usize,
         keep_alive: Option<KeepAlive>,
     ) -> Result<MemoryId, VerbError> {
+        self.insert(Kind::Memory, base, len, keep_alive)
+    }
+
+    /// Makes a buffer known, and keeps it until it is removed.
+    ///
+    /// # Errors
+    /// As [`HostMemory::add`].
+    pub fn add_buffer(&mut self, buffer: &SharedBuffer) -> Result<MemoryId, VerbError> {
+        let range = buffer.range();
+        // A shared buffer is touched by copies and atomics only, and it is kept.
+        self.insert(Kind::Memory, range.base, range.len, Some(Arc::new(buffer.clone())))
+    }
+
+    /// Makes a range known that reads as zeros and forgets what is written, as long as a range can
+    /// be.
+    ///
+    /// # Errors
+    /// As [`HostMemory::add`].
+    pub fn add_null(&mut self) -> Result<MemoryId, VerbError> {
+        self.insert(Kind::Null, core::ptr::null_mut(), usize::MAX, None)
+    }
+
+    fn insert(
+        &mut self,
+        kind: Kind,
+        base: *mut u8,
+        len: usize,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<MemoryId, VerbError> {
         // Another library may have taken the signals since.
         M::install();
         if let Some(index) = self.vacant.pop_front() {
             let range = &mut self.ranges[index as usize];
             let id = range.id;
-            *range = Range { base, len, id, keep_alive };
+            *range = Range { kind, base, len, id, keep_alive };
             return Ok(id);
         }
         let id = match u32::try_from(self.ranges.len()) {
             Ok(index) if index <= INDEX_MASK => MemoryId(index),
             _ => return Err(VerbError::LimitExceeded("the device knows too many ranges")),
         };
-        self.ranges.push(Range { base, len, id, keep_alive });
+        self.ranges.push(Range { kind, base, len, id, keep_alive });
         Ok(id)
     }
 
@@ -137,25 +178,32 @@ impl<M: Mover> HostMemory<M> {
         let range = self.ranges.get_mut(index as usize).filter(|r| r.id == memory);
         let Some(range) = range else { return Err(MemoryFault) };
         let next = MemoryId(memory.0.wrapping_add(1 << INDEX_BITS));
-        *range = Range { base: core::ptr::null_mut(), len: 0, id: next, keep_alive: None };
+        let base = core::ptr::null_mut();
+        *range = Range { kind: Kind::Memory, base, len: 0, id: next, keep_alive: None };
         self.vacant.push_back(index);
         Ok(())
     }
 
-    /// The address of `len` bytes at `offset`, if all of them are in the range.
-    fn locate(&self, memory: MemoryId, offset: u64, len: usize) -> Result<*mut u8, MemoryFault> {
+    /// The address of `len` bytes at `offset`, if all of them are in the range; `None` where there
+    /// is nothing to be had.
+    fn locate(
+        &self,
+        memory: MemoryId,
+        offset: u64,
+        len: usize,
+    ) -> Result<Option<*mut u8>, MemoryFault> {
         let range = self.ranges.get((memory.0 & INDEX_MASK) as usize).ok_or(MemoryFault)?;
         let offset = usize::try_from(offset).map_err(|_| MemoryFault)?;
         let end = offset.checked_add(len).ok_or(MemoryFault)?;
         if range.id != memory || end > range.len {
             return Err(MemoryFault);
         }
-        Ok(range.base.wrapping_add(offset))
+        Ok((range.kind == Kind::Memory).then(|| range.base.wrapping_add(offset)))
     }
 
-    fn locate_word(&self, memory: MemoryId, offset: u64) -> Result<*mut u64, MemoryFault> {
-        let word = self.locate(memory, offset, size_of::<u64>())?.cast::<u64>();
-        if word.is_aligned() { Ok(word) } else { Err(MemoryFault) }
+    fn locate_word(&self, memory: MemoryId, offset: u64) -> Result<Option<*mut u64>, MemoryFault> {
+        let word = self.locate(memory, offset, size_of::<u64>())?.map(<*mut u8>::cast::<u64>);
+        if word.is_none_or(<*mut u64>::is_aligned) { Ok(word) } else { Err(MemoryFault) }
     }
 }
 
@@ -175,13 +223,16 @@ impl<M> fmt::Debug for HostMemory<M> {
 
 impl<M: Mover> Memory for HostMemory<M> {
     fn read(&self, memory: MemoryId, offset: u64, into: &mut [u8]) -> Result<(), MemoryFault> {
-        let from = self.locate(memory, offset, into.len())?;
+        let Some(from) = self.locate(memory, offset, into.len())? else {
+            into.fill(0);
+            return Ok(());
+        };
         // SAFETY: `add`'s caller allows it for the whole range.
         unsafe { M::read(from, into) }
     }
 
     fn write(&self, memory: MemoryId, offset: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
-        let to = self.locate(memory, offset, bytes.len())?;
+        let Some(to) = self.locate(memory, offset, bytes.len())? else { return Ok(()) };
         // SAFETY: `add`'s caller allows it for the whole range.
         unsafe { M::write(to, bytes) }
     }
@@ -193,13 +244,13 @@ impl<M: Mover> Memory for HostMemory<M> {
         compare: u64,
         swap: u64,
     ) -> Result<u64, MemoryFault> {
-        let at = self.locate_word(memory, offset)?;
+        let Some(at) = self.locate_word(memory, offset)? else { return Ok(0) };
         // SAFETY: aligned, and `add`'s caller allows it for the whole range.
         unsafe { M::compare_swap(at, compare, swap) }
     }
 
     fn fetch_add(&self, memory: MemoryId, offset: u64, add: u64) -> Result<u64, MemoryFault> {
-        let at = self.locate_word(memory, offset)?;
+        let Some(at) = self.locate_word(memory, offset)? else { return Ok(0) };
         // SAFETY: aligned, and `add`'s caller allows it for the whole range.
         unsafe { M::fetch_add(at, add) }
     }
@@ -227,4 +278,17 @@ pub fn probe(base: *const u8, len: usize, write: bool) -> Result<(), VerbError> 
     }
     let _ = write;
     Ok(())
+}
+
+/// Whether an access to memory that is not there is answered rather than fatal, so that a region
+/// may cover addresses that the program has not mapped.
+pub const FAULTS_ARE_ANSWERED: bool = cfg!(all(target_os = "linux", not(miri)));
+
+/// Brings the pages of a range into memory, as far as the platform can be asked for that; `write`
+/// also makes private copies of pages that will be written. The range has been judged by
+/// [`probe`]; should it go in the meantime, nothing happens.
+pub fn prefetch(base: *const u8, len: usize, write: bool) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    maps::populate(base.addr(), len, write);
+    let _ = (base, len, write);
 }

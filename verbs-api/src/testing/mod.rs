@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use softrnic_model::verbs::{
-    Access, AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, DeviceCapabilities, Gid, Key,
-    Mtu, PdId, PortAttributes, PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpInit,
-    QpNum, RecvWr, SendWr, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType,
-    XrcdId,
+    Access, AddressVector, AhId, AsyncEvent, CqId, CqModeration, DeviceAttributes,
+    DeviceCapabilities, Gid, Key, Mtu, PdId, PortAttributes, PortState, QpAttributeMask,
+    QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendWr, Sge, SrqAttributes, SrqId,
+    SrqInit, SrqNum, VerbError, Wc, WindowType, XrcdId,
 };
 
 use crate::device::Context;
@@ -106,6 +106,10 @@ impl provider::Context for Recorder {
             max_pkeys: 1,
             node_guid: [0; 8],
             capabilities: DeviceCapabilities::empty(),
+            max_cq_moderation_count: 0,
+            max_cq_moderation_period_us: 0,
+            qp_rate_limit_min: 0,
+            qp_rate_limit_max: 0,
             core_clock_khz: 1_000_000,
         })
     }
@@ -162,6 +166,39 @@ impl provider::Context for Recorder {
         self.say("dereg_mr")
     }
 
+    fn query_memory(&self) -> Verb<MemoryCapabilities> {
+        Err(VerbError::NotSupported("a test has no memory"))
+    }
+
+    fn alloc_null_mr(&self, _: PdId) -> Verb<Key> {
+        self.made("alloc_null_mr").map(Key)
+    }
+
+    fn alloc_dm(&self, _: usize, _: u32) -> Verb<DmId> {
+        self.made("alloc_dm").map(DmId)
+    }
+
+    fn free_dm(&self, _: DmId) -> Verb<()> {
+        self.say("free_dm")
+    }
+
+    fn reg_dm_mr(&self, _: PdId, _: DmId, _: u64, _: usize, _: Access) -> Verb<MrKeys> {
+        let key = Key(self.made("reg_dm_mr")?);
+        Ok(MrKeys { lkey: key, rkey: key })
+    }
+
+    fn memcpy_to_dm(&self, _: DmId, _: u64, _: &[u8]) -> Verb<()> {
+        self.say("memcpy_to_dm")
+    }
+
+    fn memcpy_from_dm(&self, _: DmId, _: u64, _: &mut [u8]) -> Verb<()> {
+        self.say("memcpy_from_dm")
+    }
+
+    fn advise_mr(&self, _: PdId, _: Advice, _: &[Sge]) -> Verb<()> {
+        self.say("advise_mr")
+    }
+
     fn alloc_mw(&self, _: PdId, _: WindowType) -> Verb<Key> {
         Ok(Key::from_parts(self.made("alloc_mw")?, 0xff))
     }
@@ -204,6 +241,10 @@ impl provider::Context for Recorder {
 
     fn create_cq_ex(&self, init: &CqInit) -> Verb<(CqId, u32)> {
         self.create_cq(init.entries, init.channel)
+    }
+
+    fn moderate_cq(&self, _: CqId, _: CqModeration) -> Verb<()> {
+        self.say("moderate_cq")
     }
 
     fn query_clock(&self) -> Verb<u64> {

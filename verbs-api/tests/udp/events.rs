@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use softrnic_verbs::{
-    Access, AsyncEvent, CompletionChannel, QpAttributeMask, QpAttributes, QpState, QpType,
-    SendFlags, SendOp, SendWr, WcStatus, emulated,
+    Access, AsyncEvent, CompletionChannel, CqModeration, QpAttributeMask, QpAttributes, QpState,
+    QpType, SendFlags, SendOp, SendWr, WcStatus, emulated,
 };
 
 use crate::world::{End, PATIENCE, World, builder, connect, patient, pattern};
@@ -228,4 +228,41 @@ fn descriptors_are_not_inherited() {
         let flags = rustix::io::fcntl_getfd(&descriptor).unwrap();
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
     }
+}
+
+#[test]
+fn events_can_be_fewer_than_completions_and_a_wait_ends_by_itself() {
+    let (near, far) = emulated::open_pair().unwrap();
+    let channel = far.create_comp_channel().unwrap();
+    let cq = channel.create_cq(64).unwrap();
+    let near = End::new(near, QpType::Rc, 1);
+    let far = End::on(far, QpType::Rc, 2, cq);
+    connect(&near.qp, &far.qp, &patient());
+    let verbs = far.context.verbs();
+    for wr_id in 0..6 {
+        far.qp.recv(wr_id, far.sge(0, 8)).unwrap();
+    }
+    let send = |count: u64| {
+        for wr_id in 0..count {
+            near.qp.send(wr_id, near.sge(0, 8)).unwrap();
+            near.success();
+        }
+    };
+    let event = |ms: u64| {
+        let patience = Some(Duration::from_millis(ms));
+        verbs.get_cq_event(channel.id(), patience).unwrap()
+    };
+    far.cq.moderate(CqModeration { count: 3, period_us: 0 }).unwrap();
+    verbs.req_notify_cq(far.cq.id(), false).unwrap();
+    send(2);
+    assert_eq!(event(50), None, "two are not three");
+    send(1);
+    assert_eq!(event(60_000), Some(far.cq.id()));
+    // Nobody polls or posts: the engine has to see to it that the event comes.
+    far.cq.moderate(CqModeration { count: 100, period_us: 2_000 }).unwrap();
+    verbs.req_notify_cq(far.cq.id(), false).unwrap();
+    send(1);
+    let started = Instant::now();
+    assert_eq!(event(60_000), Some(far.cq.id()));
+    assert!(started.elapsed() < Duration::from_secs(30));
 }

@@ -6,6 +6,7 @@
 mod capture;
 mod events;
 mod memory;
+mod memory_kinds;
 mod misuse;
 mod multicast;
 mod namespace;

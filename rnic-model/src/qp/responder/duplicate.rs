@@ -19,7 +19,7 @@ pub(super) fn on_duplicate(
     shared.count(Counter::DuplicateRequest);
     let answered = match facts.operation {
         Operation::Send | Operation::Write => {
-            qp.responder.acknowledge();
+            qp.responder.acknowledge(shared);
             true
         }
         Operation::ReadRequest => read_again(qp, packet),

@@ -198,7 +198,7 @@ fn write<M: Memory + ?Sized>(
 
 fn read(
     qp: &mut Qp,
-    shared: &Shared,
+    shared: &mut Shared,
     Landing { pd, .. }: Landing,
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
@@ -221,13 +221,13 @@ fn read(
     let msn = qp.responder.msn;
     qp.responder.replays.keep(Replay::Read { psn, psns, pd, key, addr, length, msn });
     let rest = ReadRest { psn, pd, key, addr, left: length, msn, begun: false, again: false };
-    qp.responder.responses.push(Response::Read(rest));
+    qp.responder.owe(shared, Response::Read(rest));
     Ok(psns)
 }
 
 fn atomic<M: Memory + ?Sized>(
     qp: &mut Qp,
-    shared: &Shared,
+    shared: &mut Shared,
     memory: &M,
     Landing { pd, .. }: Landing,
     facts: &OpcodeFacts,
@@ -250,6 +250,6 @@ fn atomic<M: Memory + ?Sized>(
     qp.responder.msn = next_msn(qp.responder.msn);
     let (psn, msn) = (qp.responder.expected, qp.responder.msn);
     qp.responder.replays.keep(Replay::Atomic { psn, original, msn });
-    qp.responder.responses.push(Response::Atomic { psn, original, msn, again: false });
+    qp.responder.owe(shared, Response::Atomic { psn, original, msn, again: false });
     Ok(())
 }

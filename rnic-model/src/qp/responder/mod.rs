@@ -111,9 +111,16 @@ impl Responder {
         self.expected
     }
 
-    fn acknowledge(&mut self) {
+    fn acknowledge(&mut self, shared: &mut Shared) {
         let psn = self.expected.minus(1);
-        self.responses.push(Response::Acknowledge { psn, msn: self.msn, syndrome: Syndrome::ACK });
+        self.owe(shared, Response::Acknowledge { psn, msn: self.msn, syndrome: Syndrome::ACK });
+    }
+
+    /// Queues an answer.
+    fn owe(&mut self, shared: &mut Shared, response: Response) {
+        if self.responses.push(response) {
+            shared.count(Counter::AckDeferred);
+        }
     }
 
     fn refuse(&mut self, syndrome: Syndrome) {
@@ -165,7 +172,7 @@ fn on_reliable<M: Memory + ?Sized>(
             qp.responder.expected = qp.responder.expected.plus(psns);
             if packet.bth.ack_req() && matches!(facts.operation, Operation::Send | Operation::Write)
             {
-                qp.responder.acknowledge();
+                qp.responder.acknowledge(shared);
             }
         }
         Err(fault) => fail(qp, shared, fault),

@@ -20,7 +20,7 @@ use super::responses::{ReadRest, Response};
 /// The 8 bytes come to be all at once.
 pub(super) fn atomic_write<M: Memory + ?Sized>(
     qp: &mut Qp,
-    shared: &Shared,
+    shared: &mut Shared,
     memory: &M,
     Landing { pd, .. }: Landing,
     facts: &OpcodeFacts,
@@ -40,7 +40,7 @@ pub(super) fn atomic_write<M: Memory + ?Sized>(
     }
     let grant = remote_grant(qp, shared, pd, reth.rkey(), reth.va(), 8, Access::REMOTE_WRITE)?;
     memory.store(grant.memory, grant.offset, u64::from_ne_bytes(bytes))?;
-    answer(qp, pd, reth.rkey(), reth.va());
+    answer(qp, shared, pd, reth.rkey(), reth.va());
     Ok(())
 }
 
@@ -48,7 +48,7 @@ pub(super) fn atomic_write<M: Memory + ?Sized>(
 /// device and memory: what is left is that nobody who learns of the answer may see older bytes.
 pub(super) fn flush(
     qp: &mut Qp,
-    shared: &Shared,
+    shared: &mut Shared,
     Landing { pd, .. }: Landing,
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
@@ -71,16 +71,16 @@ pub(super) fn flush(
         }
     }
     fence(Ordering::SeqCst);
-    answer(qp, pd, key, addr);
+    answer(qp, shared, pd, key, addr);
     Ok(())
 }
 
 /// Answers, and keeps what is needed to do so again.
-fn answer(qp: &mut Qp, pd: PdId, key: Key, addr: u64) {
+fn answer(qp: &mut Qp, shared: &mut Shared, pd: PdId, key: Key, addr: u64) {
     let responder = &mut qp.responder;
     responder.msn = next_msn(responder.msn);
     let (psn, msn) = (responder.expected, responder.msn);
     responder.replays.keep(Replay::Read { psn, psns: 1, pd, key, addr, length: 0, msn });
     let rest = ReadRest { psn, pd, key, addr, left: 0, msn, begun: false, again: false };
-    responder.responses.push(Response::Read(rest));
+    responder.owe(shared, Response::Read(rest));
 }

@@ -105,17 +105,22 @@ impl ResponseQueue {
         self.ring.iter().filter(|response| response.has_data(again)).count() < self.depth
     }
 
-    /// Adds an answer behind all others.
-    pub(super) fn push(&mut self, response: Response) {
+    /// Adds an answer behind all others. Returns whether it stands for an acknowledgement that was
+    /// owed as well.
+    pub(super) fn push(&mut self, response: Response) -> bool {
         match self.ring.last_mut() {
             // What follows acknowledges as much, so the earlier acknowledgement is not needed.
-            Some(last) if last.is_ack() => *last = response,
+            Some(last) if last.is_ack() => {
+                *last = response;
+                return true;
+            }
             // Nothing more is owed to one who was refused and may send no more before he resumes.
             Some(Response::Acknowledge { .. }) if response.is_ack() => {}
             // What was missing has come since.
             Some(last) if last.is_plain() => *last = response,
             _ => self.ring.push(response),
         }
+        false
     }
 
     /// Adds the answer to a repeated request, in the place of one that still waits and would say
