@@ -58,6 +58,10 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     #[cfg(target_os = "linux")]
     Env(run::EnvArgs),
+    #[cfg(target_os = "linux")]
+    Ps(crate::commands::ps::PsArgs),
+    #[cfg(target_os = "linux")]
+    Service(crate::commands::service::ServiceArgs),
     /// The other process of a measurement; started by `bench limits` only.
     #[cfg(target_os = "linux")]
     #[command(name = bench::limits::PEER_COMMAND, hide = true)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use softrnic_model::profile;
 use softrnic_transport::{interfaces, udp};
 use softrnic_verbs::Context;
-use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, OpenError};
+use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, OpenError, Sharing};
 
 use crate::cli::{Profile, Shared};
 use crate::error::Failure;
@@ -39,6 +39,7 @@ impl Settings {
         let mut config = EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST));
         config.profile = shared.profile.model();
         config.publish = true;
+        config.sharing = Sharing::Service.with_environment();
         Self(config)
     }
 
@@ -66,14 +67,13 @@ impl Settings {
         .map_err(Failure::from)
     }
 
-    /// Opens a device at the first loopback address that no other process has.
+    /// Opens a device at the first loopback address that no other process has, for itself.
     pub(crate) fn open_anywhere(&self) -> Result<Context, Failure> {
         let mut last = None;
+        let alone = Self(EmulatedConfig { sharing: Sharing::Alone, ..self.0.clone() });
         for address in free_for_all() {
-            match self.open_at(vec![address]) {
-                Err(OpenError::Link(error @ udp::OpenError::PortInUse { .. })) => {
-                    last = Some(OpenError::Link(error));
-                }
+            match alone.open_at(vec![address]) {
+                Err(error) if is_taken(&error) => last = Some(error),
                 result => return result.map_err(Failure::from),
             }
         }
@@ -85,7 +85,8 @@ impl Settings {
     }
 
     /// Opens the device at `address` or, where nobody said which, at `reached`, by which the peer
-    /// found this host. When the peer is on this host too and has that address, any other will do.
+    /// found this host. When the peer is on this host too and has that address for itself, any
+    /// other will do.
     pub(crate) fn open_for_peer(
         &self,
         address: Option<&Address>,
@@ -94,7 +95,12 @@ impl Settings {
     ) -> Result<Context, Failure> {
         match address {
             Some(address) => self.open(address),
-            None if reached == peer && peer.is_loopback() && peer.is_ipv4() => self.open_anywhere(),
+            None if reached == peer && peer.is_loopback() && peer.is_ipv4() => {
+                match self.open_at(vec![reached]) {
+                    Err(error) if is_taken(&error) => self.open_anywhere(),
+                    result => result.map_err(Failure::from),
+                }
+            }
             None => self.open(&Address::Ips(vec![reached])),
         }
     }
@@ -117,6 +123,15 @@ impl Profile {
     }
 }
 
+/// Whether another process has the port at the address for itself.
+const fn is_taken(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::Link(udp::OpenError::PortInUse { .. })
+            | OpenError::Unshared(udp::OpenError::PortInUse { .. }, _)
+    )
+}
+
 fn cannot_list(error: &std::io::Error) -> Failure {
     Failure::plain(format!("the system does not list its interfaces: {error}"))
 }
@@ -133,7 +148,9 @@ fn unknown_interface(name: &str) -> Failure {
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         let text = format!("the device cannot be opened: {error}");
-        let OpenError::Link(cause) = &error else { return Self::plain(text) };
+        let (OpenError::Link(cause) | OpenError::Unshared(cause, _)) = &error else {
+            return Self::plain(text);
+        };
         match cause {
             udp::OpenError::NotOneAddress(_)
             | udp::OpenError::AddressNotHere { .. }
@@ -142,7 +159,8 @@ impl From<OpenError> for Failure {
             }
             udp::OpenError::PortInUse { .. } => Self::failed(
                 text,
-                "each process needs an address of its own, such as --address 127.0.0.3",
+                "a process that does not share the port needs an address of its own, such as \
+                 --address 127.0.0.3",
             ),
             udp::OpenError::NotPermitted { .. }
             | udp::OpenError::NoSourcePort(_)

@@ -5,7 +5,11 @@ pub(crate) mod demo;
 pub(crate) mod devinfo;
 pub(crate) mod pingpong;
 #[cfg(target_os = "linux")]
+pub(crate) mod ps;
+#[cfg(target_os = "linux")]
 pub(crate) mod run;
+#[cfg(target_os = "linux")]
+pub(crate) mod service;
 pub(crate) mod stat;
 
 use crate::cli::{Cli, Command};
@@ -26,6 +30,10 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args, &shared),
         #[cfg(target_os = "linux")]
         Command::Env(args) => run::env(&args, &shared),
+        #[cfg(target_os = "linux")]
+        Command::Service(args) => service::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Ps(args) => ps::run(&args, &shared),
         #[cfg(target_os = "linux")]
         Command::LimitsPeer(args) => bench::limits::run_peer(&args),
     }

@@ -113,6 +113,13 @@ fn what_is_lost_for_good_makes_it_fail_and_says_where() {
     assert!(out.contains("1 of 17 rows are not as they must be"), "{out}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn both_processes_may_share_one_address() {
+    let Ran { code, err, .. } = run("demo --address 127.0.77.2 --peer-address 127.0.77.2");
+    assert_eq!(code, Some(0), "{err}");
+}
+
 #[test]
 fn an_address_that_is_taken_or_not_here_is_told() {
     let Ran { code, err, .. } = run("demo --address 203.0.113.9");
@@ -121,7 +128,9 @@ fn an_address_that_is_taken_or_not_here_is_told() {
     let Ran { code, err, .. } = run("demo --address nosuchinterface");
     assert_eq!(code, Some(2));
     assert!(err.contains("nosuchinterface") && err.contains("lo"), "{err}");
-    let Ran { code, err, .. } = run("demo --address 127.0.77.1 --peer-address 127.0.77.1");
+    let mut alone = command("demo --address 127.0.77.1 --peer-address 127.0.77.1");
+    let alone = alone.env("SOFTRNIC_SERVICE", "off").output().unwrap();
+    let Ran { code, err, .. } = alone.into();
     assert_eq!(code, Some(1));
     assert!(err.contains("UDP port 4791 of 127.0.77.1 is in use by process"), "{err}");
     assert!(!err.contains("gave up"), "it is no fault of the second process: {err}");

@@ -20,7 +20,7 @@ use serde_json::Value;
 fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softrnic"));
     command.args(line.split_whitespace()).stdin(Stdio::null());
-    for variable in ["ADDRESS", "CAPTURE", "FAULTS", "PROFILE"] {
+    for variable in ["ADDRESS", "CAPTURE", "FAULTS", "PROFILE", "SERVICE"] {
         command.env_remove(format!("SOFTRNIC_{variable}"));
     }
     command

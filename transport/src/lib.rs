@@ -5,6 +5,8 @@
 pub mod interfaces;
 pub mod link;
 pub mod pump;
+#[cfg(target_os = "linux")]
+pub mod service;
 pub mod set;
 pub mod sim;
 pub mod tap;

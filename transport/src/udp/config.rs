@@ -38,8 +38,9 @@ pub struct UdpConfig {
     pub gso: Offload,
     /// `UDP_GRO`: many frames in one receive.
     pub gro: Offload,
-    /// How many UDP source ports to send from, 1 to 16. Frames of one destination slot (the high
-    /// 8 bits of its queue pair number) always leave from the same port, so that neither a
+    /// How many UDP source ports to send from, 1 to 16, opened as they are needed. Frames of one
+    /// destination slot (the high 8 bits of its queue pair number) always leave from the same
+    /// port, and those of two slots from two ports while there are enough, so that neither a
     /// receiving kernel nor a network card merges frames of two processes.
     pub source_ports: u8,
 }
@@ -57,7 +58,7 @@ impl UdpConfig {
             send_buffer: 4 << 20,
             gso: Offload::Auto,
             gro: Offload::Auto,
-            source_ports: 4,
+            source_ports: 16,
         }
     }
 

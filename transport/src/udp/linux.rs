@@ -14,6 +14,7 @@ use std::os::fd::AsRawFd;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use super::control::Control;
+use super::relay::taken_apart;
 use super::system::{Arrival, Burst, System};
 
 const UDP_NO_CHECK6_TX: c_int = 101;
@@ -23,7 +24,7 @@ const UDP_GRO: c_int = 104;
 /// Room for the longest address, `sockaddr_in6`.
 const NAME_LEN: usize = size_of::<libc::sockaddr_in6>();
 /// The longest that one receive can yield.
-const BUFFER_LEN: usize = 1 << 16;
+pub(super) const BUFFER_LEN: usize = 1 << 16;
 /// Receive buffers: how many datagrams or merged bursts one call may bring.
 const RECEIVE_BATCH: usize = 8;
 /// After so many small datagrams in a row several are asked for at once.
@@ -185,9 +186,17 @@ impl Calls {
             let header = &headers[i].msg_hdr;
             let bytes = usize::try_from(headers[i].msg_len).unwrap_or(0).min(BUFFER_LEN);
             total += bytes;
+            let received = &self.buffers[i][..bytes];
+            if header.msg_namelen == 0 {
+                // Not a UDP socket, whose datagrams all have a source.
+                if let Some((arrival, datagrams)) = taken_apart(received) {
+                    take(&arrival, datagrams);
+                }
+                continue;
+            }
             let control = self.receive_controls[i].received(control_len(header));
             if let Some(arrival) = read_arrival(&names[i], bytes, control) {
-                take(&arrival, &self.buffers[i][..bytes]);
+                take(&arrival, received);
             }
         }
         if received < RECEIVE_BATCH || total > received * LARGE {
@@ -410,10 +419,30 @@ pub(super) fn prepare_receive(socket: &UdpSocket, v4: bool, gro: bool) -> io::Re
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO, 1)?;
         set(socket, libc::SOL_UDP, UDP_NO_CHECK6_RX, 1)?;
     }
-    if gro {
-        let _unknown_to_old_kernels = set(socket, libc::SOL_UDP, UDP_GRO, 1);
-    }
+    // Off as well: the socket may have had another owner before.
+    let _unknown_to_old_kernels = set(socket, libc::SOL_UDP, UDP_GRO, gro.into());
     Ok(())
+}
+
+/// How many datagrams the socket has dropped so far for want of buffer space, modulo 2^32
+/// (`SO_MEMINFO`); 0 if the kernel does not tell.
+pub(super) fn dropped(socket: &UdpSocket) -> u32 {
+    /// Numbers that the kernel tells, and which of them counts what was dropped (`sock_diag(7)`).
+    const COUNT: usize = 9;
+    const DROPS: usize = 8;
+    let mut numbers = [0_u32; COUNT];
+    let mut len = socklen_of::<[u32; COUNT]>();
+    // SAFETY: there is room for `len` bytes of plain integers, and the kernel writes no more.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            numbers.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 { numbers[DROPS] } else { 0 }
 }
 
 /// Don't fragment, and with it identification 0 in the IPv4 header (`IP_MTU_DISCOVER`); flow

@@ -25,6 +25,8 @@ mod owner;
 #[cfg(any(test, not(target_os = "linux")))]
 mod portable;
 mod queue;
+#[cfg(target_os = "linux")]
+mod relay;
 mod sockets;
 mod split;
 mod system;
@@ -46,8 +48,15 @@ pub use self::config::{Offload, UdpConfig};
 pub use self::error::OpenError;
 #[cfg(target_os = "linux")]
 pub(crate) use self::linux::interface_facts;
+#[cfg(target_os = "linux")]
+pub(crate) use self::owner::user_of;
 use self::queue::{Destination, Queue};
-use self::sockets::{Sockets, with_scope};
+#[cfg(target_os = "linux")]
+pub(crate) use self::relay::Relay;
+use self::sockets::Sockets;
+#[cfg(target_os = "linux")]
+pub(crate) use self::sockets::new_socket;
+pub(crate) use self::sockets::with_scope;
 use self::split::take_apart;
 use self::system::{Arrival, SEGMENTS_MAX, SendFault, System};
 use crate::link::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
@@ -83,7 +92,8 @@ impl UdpLink {
     }
 
     /// The same around a receiving socket that somebody else has bound to the address and port of
-    /// `config`, for instance a member of a group that steers by queue pair number.
+    /// `config`, for instance a member of a group that steers by queue pair number; or around the
+    /// end of a relay that reads such a socket.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -265,7 +275,7 @@ impl UdpLink {
     }
 
     /// Where a frame along `route` to `slot` goes, if it can.
-    fn destination(&self, route: &Route, slot: u8) -> Option<Destination> {
+    fn destination(&mut self, route: &Route, slot: u8) -> Option<Destination> {
         if route.src != self.gid() || route.is_v4() != route.src.as_v4().is_some() {
             return None;
         }
@@ -278,7 +288,7 @@ impl UdpLink {
         {
             to.set_flowinfo(route.flow_label & 0x000f_ffff);
         }
-        let socket = usize::from(slot) % self.sockets.send.len().max(1);
+        let socket = self.sockets.sender_to(slot, self.queue.joins());
         let Route { traffic_class, hop_limit, .. } = *route;
         Some(Destination { to, traffic_class, hop_limit, socket, slot })
     }

@@ -8,8 +8,7 @@ use std::path::Path;
 /// "process 123 (name)"; `None` if it belongs to another user or to nobody (`proc_pid_fd(5)`,
 /// `/proc/net/udp`).
 pub(super) fn owner_of(at: SocketAddr) -> Option<String> {
-    let table = if at.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
-    let sockets = inodes(&fs::read_to_string(table).ok()?, at);
+    let sockets: Vec<String> = clashes(at)?.into_iter().map(|(_, link)| link).collect();
     fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         let holds = fs::read_dir(entry.path().join("fd")).ok()?.flatten().any(|fd| {
@@ -21,19 +20,33 @@ pub(super) fn owner_of(at: SocketAddr) -> Option<String> {
     })
 }
 
-/// The sockets in the text `table` that are in the way of `at`, as links of `/proc/PID/fd` name
-/// them.
-fn inodes(table: &str, at: SocketAddr) -> Vec<String> {
+/// The number of the user who has such a socket; of no particular one if several have. It is known
+/// even where the process is not.
+#[cfg(target_os = "linux")]
+pub(crate) fn user_of(at: SocketAddr) -> Option<u32> {
+    clashes(at)?.first().map(|(uid, _)| *uid)
+}
+
+/// User and link of each socket that is in the way of `at`.
+fn clashes(at: SocketAddr) -> Option<Vec<(u32, String)>> {
+    let table = if at.is_ipv4() { "/proc/net/udp" } else { "/proc/net/udp6" };
+    Some(sockets_in(&fs::read_to_string(table).ok()?, at))
+}
+
+/// The sockets in the text `table` that are in the way of `at`: their users, and how links of
+/// `/proc/PID/fd` name them.
+fn sockets_in(table: &str, at: SocketAddr) -> Vec<(u32, String)> {
     table
         .lines()
         .skip(1)
         .filter_map(|line| {
             let mut fields = line.split_ascii_whitespace();
             let (address, port) = fields.nth(1)?.split_once(':')?;
-            let inode = fields.nth(7)?;
+            let uid = fields.nth(5)?.parse().ok()?;
+            let inode = fields.nth(1)?;
             let clashes = u16::from_str_radix(port, 16) == Ok(at.port())
                 && (address == hexadecimal(at.ip()) || address.bytes().all(|b| b == b'0'));
-            clashes.then(|| format!("socket:[{inode}]"))
+            clashes.then(|| (uid, format!("socket:[{inode}]")))
         })
         .collect()
 }

@@ -28,7 +28,12 @@ pub(super) struct Sockets {
     /// What is sent to the address itself.
     pub(super) receiver: Receiver,
     groups: Vec<Receiver>,
+    /// Those that were needed so far, at least one.
     pub(super) send: Vec<Sender>,
+    /// Which of them frames to a destination slot leave from, by slot; none has been needed yet
+    /// where there is none.
+    by_slot: Box<[Option<u8>; 256]>,
+    config: UdpConfig,
     /// Whether the kernel can cut a send into segments.
     pub(super) segments: bool,
     /// Whether IPv6 flow labels of our choice can be sent.
@@ -64,7 +69,11 @@ impl Sockets {
         let interface = find_interface(config)?;
         let scope = interface.index;
         let at = with_scope(config.address, config.port, scope);
+        #[cfg(target_os = "linux")]
+        let given = ready_made.is_some();
+        let relayed = ready_made.as_ref().is_some_and(is_relayed);
         let receive = match ready_made {
+            Some(socket) if relayed => socket,
             Some(socket) => {
                 check_ready_made(&socket, at)
                     .map_err(|e| OpenError::new("use the receiving socket that was given", e))?;
@@ -73,24 +82,26 @@ impl Sockets {
             None => bind_receiver(at)?,
         };
         let gro = config.gro == Offload::Auto;
-        prepare_receiver(&receive, config.address.is_ipv4(), gro)
-            .map_err(|e| OpenError::new("set the options of the receiving socket", e))?;
-        set_buffers(&receive, config.receive_buffer, UNREAD_BUFFER)
-            .map_err(|e| OpenError::new("set the size of the receive buffer", e))?;
-        let mut send = Vec::new();
-        let mut segments = true;
-        for _ in 0..config.source_ports.clamp(1, SOURCE_PORT_SOCKETS_MAX) {
-            let sender = bind_sender(config.address, scope)?;
-            segments &= prepare_sender(&sender.socket, config, scope)
-                .map_err(|e| OpenError::new("set the options of a sending socket", e))?;
-            set_buffers(&sender.socket, UNREAD_BUFFER, config.send_buffer)
-                .map_err(|e| OpenError::new("set the size of the send buffer", e))?;
-            send.push(sender);
+        if !relayed {
+            prepare_receiver(&receive, config.address.is_ipv4(), gro)
+                .map_err(|e| OpenError::new("set the options of the receiving socket", e))?;
+            set_buffers(&receive, config.receive_buffer, UNREAD_BUFFER)
+                .map_err(|e| OpenError::new("set the size of the receive buffer", e))?;
         }
+        #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "nothing to correct"))]
+        let mut receiver = Receiver::new(receive, config.address.into());
+        #[cfg(target_os = "linux")]
+        if given && !relayed {
+            // What an earlier owner has lost is not this one's loss.
+            receiver.overflow = super::linux::dropped(&receiver.socket);
+        }
+        let (sender, segments) = open_sender(config, scope)?;
         Ok(Self {
-            receiver: Receiver::new(receive, config.address.into()),
+            receiver,
             groups: Vec::new(),
-            send,
+            send: vec![sender],
+            by_slot: Box::new([None; 256]),
+            config: config.clone(),
             segments,
             flow_labels: cfg!(target_os = "linux"),
             address: config.address,
@@ -98,6 +109,32 @@ impl Sockets {
             port: config.port,
             gro,
         })
+    }
+
+    /// The socket from which frames to `slot` leave. Each slot has one of its own as long as there
+    /// are enough. `segments`: it shall be able to segment.
+    pub(super) fn sender_to(&mut self, slot: u8, segments: bool) -> usize {
+        let place = usize::from(slot);
+        if let Some(known) = self.by_slot[place] {
+            return known.into();
+        }
+        let taken = self.by_slot.iter().flatten().max().map_or(0, |last| usize::from(*last) + 1);
+        let max = self.config.source_ports.clamp(1, SOURCE_PORT_SOCKETS_MAX);
+        if taken == self.send.len()
+            && taken < usize::from(max)
+            && let Ok((sender, able)) = open_sender(&self.config, self.interface)
+        {
+            // One that cannot segment where others can would refuse bursts.
+            if able || !segments {
+                self.send.push(sender);
+            }
+            if !segments {
+                self.omit_checksums();
+            }
+        }
+        let chosen = if taken < self.send.len() { taken } else { place % self.send.len() };
+        self.by_slot[place] = u8::try_from(chosen).ok();
+        chosen
     }
 
     /// Listens to `group` from now on.
@@ -187,7 +224,7 @@ impl Receiver {
 }
 
 /// `ip` and `port`; for a link-local address (unicast or multicast) with the interface.
-pub(super) fn with_scope(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
+pub(crate) fn with_scope(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
     match ip {
         IpAddr::V6(v6) if v6.is_unicast_link_local() || v6.is_multicast() => {
             SocketAddrV6::new(v6, port, 0, interface).into()
@@ -230,7 +267,8 @@ fn find_interface(config: &UdpConfig) -> Result<Interface, OpenError> {
     }
 }
 
-fn new_socket(like: IpAddr) -> io::Result<Socket> {
+/// A UDP socket that does not block and, over IPv6, takes no IPv4.
+pub(crate) fn new_socket(like: IpAddr) -> io::Result<Socket> {
     let domain = if like.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
@@ -251,6 +289,17 @@ fn bind_receiver(at: SocketAddr) -> Result<UdpSocket, OpenError> {
     }
 }
 
+/// Whether a socket is the end of a relay and not one of UDP.
+#[cfg(target_os = "linux")]
+fn is_relayed(socket: &UdpSocket) -> bool {
+    SockRef::from(socket).domain().is_ok_and(|domain| domain == Domain::UNIX)
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn is_relayed(_socket: &UdpSocket) -> bool {
+    false
+}
+
 fn check_ready_made(socket: &UdpSocket, at: SocketAddr) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let bound_to = socket.local_addr()?;
@@ -259,6 +308,16 @@ fn check_ready_made(socket: &UdpSocket, at: SocketAddr) -> io::Result<()> {
     }
     let why = format!("it is bound to {bound_to}, not to {at}");
     Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+/// Opens a sending socket; says whether the kernel can segment.
+fn open_sender(config: &UdpConfig, scope: u32) -> Result<(Sender, bool), OpenError> {
+    let sender = bind_sender(config.address, scope)?;
+    let segments = prepare_sender(&sender.socket, config, scope)
+        .map_err(|e| OpenError::new("set the options of a sending socket", e))?;
+    set_buffers(&sender.socket, UNREAD_BUFFER, config.send_buffer)
+        .map_err(|e| OpenError::new("set the size of the send buffer", e))?;
+    Ok((sender, segments))
 }
 
 /// Binds to a free source port, starting somewhere else each time.

@@ -8,7 +8,7 @@ use core::ptr::null_mut;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, EmulatedProvider};
+use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, EmulatedProvider, Sharing};
 use softrnic_verbs::provider::OpenFailure;
 
 use crate::convert::{put, put_if_wanted};
@@ -104,7 +104,8 @@ fn public(config: &EmulatedConfig, number: usize) -> Public {
 
 /// The devices that there are now, those that were listed before at the addresses that they had.
 pub(crate) fn devices() -> Result<Vec<Ptr<Device>>> {
-    let settings = EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let mut settings = EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    settings.sharing = Sharing::Service;
     let provider = EmulatedProvider::from_environment(settings).map_err(|error| {
         complain(&error.to_string());
         Errno::INVALID

@@ -40,6 +40,8 @@ pub struct EmulatedConfig {
     /// Tells its counters to whoever of the same user asks (`softrnic stat`; unix only). That it
     /// cannot is no reason not to open.
     pub publish: bool,
+    /// Whether other processes may use its addresses and port as well.
+    pub sharing: Sharing,
     /// Several frames per system call where the kernel can (`UDP_SEGMENT`, `UDP_GRO`).
     pub offload: udp::Offload,
     /// Bytes that one queue pair may have unacknowledged; 0 lets the receive buffer decide.
@@ -61,6 +63,7 @@ impl EmulatedConfig {
             faults: None,
             trace: false,
             publish: false,
+            sharing: Sharing::Alone,
             offload: udp::Offload::Auto,
             window_bytes: 0,
         }
@@ -86,7 +89,8 @@ impl EmulatedConfig {
     }
 
     /// What the environment asks for: `SOFTRNIC_CAPTURE`, `SOFTRNIC_FAULTS`, `SOFTRNIC_TRACE`,
-    /// `SOFTRNIC_STAT`, `SOFTRNIC_PROFILE`, each only where nothing else was said before.
+    /// `SOFTRNIC_STAT`, `SOFTRNIC_PROFILE`, each only where nothing else was said before, and
+    /// `SOFTRNIC_SERVICE` ([`Sharing::with_environment`]).
     ///
     /// # Errors
     /// A profile that does not exist.
@@ -98,6 +102,7 @@ impl EmulatedConfig {
             self.faults = variable("SOFTRNIC_FAULTS");
         }
         self.trace |= variable("SOFTRNIC_TRACE").is_some_and(|value| value != "0");
+        self.sharing = self.sharing.with_environment();
         self.publish |= variable("SOFTRNIC_STAT").is_some_and(|value| value != "0");
         if let Some(name) = variable("SOFTRNIC_PROFILE") {
             self.profile = name
@@ -128,8 +133,15 @@ impl EmulatedConfig {
         }
     }
 
-    /// What the model is made with. `receive_buffer` is what the kernel granted.
-    pub(super) fn device(&self, gids: Vec<Gid>, mtu: Mtu, receive_buffer: usize) -> DeviceConfig {
+    /// What the model is made with. `slot` is that of its queue pair numbers, `receive_buffer` what
+    /// the kernel granted.
+    pub(super) fn device(
+        &self,
+        slot: u8,
+        gids: Vec<Gid>,
+        mtu: Mtu,
+        receive_buffer: usize,
+    ) -> DeviceConfig {
         let window_bytes = if self.window_bytes == 0 {
             u32::try_from(receive_buffer / 4).unwrap_or(u32::MAX).clamp(64 << 10, 1 << 20)
         } else {
@@ -141,6 +153,7 @@ impl EmulatedConfig {
             gids,
             mtu,
             window_bytes,
+            qp_slot: slot,
             first_qp_index: somewhere(),
             ..DeviceConfig::default()
         };
@@ -168,6 +181,31 @@ pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// How a device has its addresses and port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// It owns the port itself: no other process has a device at these addresses.
+    #[default]
+    Alone,
+    /// It has a slot of the port service, which is started if need be, so that many processes
+    /// have devices at one address (Linux). Where there is none and none can be started, as
+    /// [`Sharing::Alone`].
+    Service,
+}
+
+impl Sharing {
+    /// What the environment variable `SOFTRNIC_SERVICE` says: `off` is [`Sharing::Alone`], the
+    /// path of an executable [`Sharing::Service`]; the same as before if it is not set.
+    #[must_use]
+    pub fn with_environment(self) -> Self {
+        match std::env::var_os("SOFTRNIC_SERVICE") {
+            Some(value) if value == "off" => Self::Alone,
+            Some(value) if !value.is_empty() => Self::Service,
+            Some(_) | None => self,
+        }
+    }
+}
+
 /// How the device of an interface is called.
 pub(super) fn device_name(interface: &str) -> String {
     format!("softrnic_{interface}")
@@ -186,6 +224,11 @@ fn somewhere() -> u16 {
 pub enum OpenError {
     /// The link could not be opened.
     Link(udp::OpenError),
+    /// The port service refuses, or cannot be used; the text says why and what to do.
+    Sharing(String),
+    /// There is no port service, for the second reason, and without one the link could not be
+    /// opened.
+    Unshared(udp::OpenError, String),
     /// A setting is wrong.
     Setting(String),
     /// The system refused something else that a device needs.
@@ -196,7 +239,8 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Link(error) => error.fmt(f),
-            Self::Setting(text) => f.write_str(text),
+            Self::Unshared(error, why) => write!(f, "{error} ({why})"),
+            Self::Sharing(text) | Self::Setting(text) => f.write_str(text),
             Self::System(what, error) => write!(f, "{what}: {error}"),
         }
     }
@@ -205,8 +249,8 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Link(error) => Some(error),
-            Self::Setting(_) => None,
+            Self::Link(error) | Self::Unshared(error, _) => Some(error),
+            Self::Sharing(_) | Self::Setting(_) => None,
             Self::System(_, error) => Some(error),
         }
     }
@@ -216,7 +260,9 @@ impl From<OpenError> for OpenFailure {
     fn from(error: OpenError) -> Self {
         let reason = error.to_string();
         let error = match error {
-            OpenError::Link(_) => VerbError::Unreachable("the address or port cannot be had"),
+            OpenError::Link(_) | OpenError::Unshared(..) | OpenError::Sharing(_) => {
+                VerbError::Unreachable("the address or port cannot be had")
+            }
             OpenError::Setting(_) => VerbError::Invalid("a setting of the device is wrong"),
             OpenError::System(..) => VerbError::Full("the system has no room for the device"),
         };

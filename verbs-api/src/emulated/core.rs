@@ -225,6 +225,26 @@ impl Core {
         model.chain(link.fields()).map(named).collect()
     }
 
+    /// How the device is doing, for `softrnic ps`.
+    #[cfg(target_os = "linux")]
+    pub(super) fn status(&self) -> softrnic_transport::service::Status {
+        let link = self.link.counters();
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let drops = self.device.counters().iter().filter(|(name, ..)| name.starts_with("drop_"));
+        softrnic_transport::service::Status {
+            queue_pairs: count(self.device.qp_numbers().count()),
+            regions: count(self.regions.len()),
+            sent: link.tx_packets,
+            sent_bytes: link.tx_bytes,
+            received: link.rx_packets,
+            received_bytes: link.rx_bytes,
+            dropped: drops.map(|(.., value)| value).sum::<u64>()
+                + link.rx_bad_length
+                + link.rx_bad_icrc
+                + link.rx_overflow,
+        }
+    }
+
     /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
     /// on it counts as woken.
     pub(super) fn must_wake_engine(&mut self, now: impl FnOnce() -> Instant) -> bool {

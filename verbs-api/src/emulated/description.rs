@@ -5,6 +5,7 @@ use softrnic_model::verbs::{DeviceAttributes, PortAttributes};
 use softrnic_transport::interfaces;
 
 use super::addresses::Address;
+use super::membership::SLOT_ALONE;
 use super::surroundings::View;
 use super::{EmulatedConfig, EmulatedContext};
 use crate::provider::{DeviceInfo, GidEntry, GidType};
@@ -33,7 +34,7 @@ impl EmulatedConfig {
         let view = View::of(&config, &all);
         let gids = view.addresses.iter().map(|address| address.ip.into()).collect();
         // The receive buffer decides nothing that is told here.
-        let mut device = Device::new(config.device(gids, view.mtu, 0));
+        let mut device = Device::new(config.device(SLOT_ALONE, gids, view.mtu, 0));
         device.set_port_state(view.state);
         let gid = |address: &Address| GidEntry {
             gid: address.ip.into(),

@@ -21,6 +21,7 @@ use polling::{Event, Events, PollMode, Poller};
 use softrnic_model::Instant;
 
 use super::core::{Core, OWED_NS};
+use super::membership::Membership;
 use super::notices::Notices;
 use super::surroundings::Surroundings;
 use super::threads;
@@ -35,6 +36,8 @@ const YIELDS_MAX: u32 = 64;
 /// What the poller says when a socket is readable, and when interfaces have changed.
 const PACKETS: usize = 0;
 const NOTICE: usize = 1;
+/// What it says when the port service has something to say.
+const SERVICE: usize = 2;
 
 /// What the engine and the verbs share.
 pub(super) struct Shared {
@@ -44,6 +47,7 @@ pub(super) struct Shared {
     poller: Poller,
     sockets: Mutex<Vec<UdpSocket>>,
     notices: Option<Notices>,
+    membership: Mutex<Membership>,
     /// Program threads that wait for the lock.
     waiting: AtomicU32,
     closing: AtomicBool,
@@ -56,21 +60,33 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(super) fn new(core: Core, notices: Option<Notices>) -> io::Result<Self> {
+    pub(super) fn new(
+        core: Core,
+        notices: Option<Notices>,
+        membership: Membership,
+    ) -> io::Result<Self> {
         let shared = Self {
             core: Mutex::new(core),
             origin: std::time::Instant::now(),
             poller: Poller::new()?,
             sockets: Mutex::new(Vec::new()),
             notices,
+            membership: Mutex::new(membership),
             waiting: AtomicU32::new(0),
             closing: AtomicBool::new(false),
         };
         if let Some(notices) = &shared.notices {
             notices.watch(&shared.poller, NOTICE)?;
         }
+        shared.membership().watch(&shared.poller, SERVICE)?;
         shared.watch_sockets()?;
         Ok(shared)
+    }
+
+    /// How the device has its addresses. Only the engine has something to do there, so nobody
+    /// waits for this lock.
+    pub(super) fn membership(&self) -> MutexGuard<'_, Membership> {
+        self.membership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Real time enters here.
@@ -245,6 +261,10 @@ impl Shared {
             {
                 notices.take();
                 surroundings.noticed(self.now());
+            }
+            #[cfg(target_os = "linux")]
+            if events.iter().any(|event| event.key == SERVICE) {
+                self.membership().serve(&self.poller, || self.lock().status());
             }
             surroundings.look_if_due(self)?;
         }

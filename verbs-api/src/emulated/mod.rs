@@ -11,6 +11,7 @@ mod core;
 mod description;
 mod engine;
 mod events;
+mod membership;
 mod memory;
 mod notices;
 mod open;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 
 use softrnic_transport::udp;
 
-pub use config::{EmulatedConfig, OpenError};
+pub use config::{EmulatedConfig, OpenError, Sharing};
 pub use description::Description;
 pub use open::EmulatedContext;
 #[cfg(unix)]

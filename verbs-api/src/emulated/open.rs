@@ -14,10 +14,11 @@ use super::config::{EmulatedConfig, OpenError};
 use super::core::Core;
 use super::engine::{self, Shared};
 use super::events::EventQueue;
+use super::membership::Membership;
 use super::notices::Notices;
 #[cfg(unix)]
 use super::published::Publication;
-use super::surroundings::{Surroundings, View, joined, open_links};
+use super::surroundings::{Surroundings, View, joined};
 use crate::provider::DeviceInfo;
 
 /// An open emulated device. It is closed when this is dropped.
@@ -59,7 +60,7 @@ impl EmulatedContext {
         {
             udp::UdpLink::open(&config.udp(*address))?;
         }
-        let links = open_links(&config, &view.addresses)?;
+        let (membership, links) = Membership::open(&config, &view.addresses)?;
         if links.is_empty() {
             return Err(OpenError::Setting(match &config.interface {
                 Some(name) => format!("interface {name:?} has no address that can be used yet"),
@@ -72,7 +73,7 @@ impl EmulatedContext {
         let receive_buffer = links.iter().map(|(_, link)| granted(link)).min().unwrap_or(0);
         let (table, set) = joined(links);
         let link = tapped(&config, Box::new(set))?;
-        Self::start(config, &view, table, link, receive_buffer, notices)
+        Self::start(config, &view, table, link, receive_buffer, notices, membership)
     }
 
     /// Makes the device around a link and starts its engine.
@@ -83,17 +84,20 @@ impl EmulatedContext {
         link: Box<dyn Link>,
         receive_buffer: usize,
         notices: Option<Notices>,
+        membership: Membership,
     ) -> Result<Self, OpenError> {
         let system = |what| move |error| OpenError::System(what, error);
         let asynchronous = Arc::new(EventQueue::new().map_err(system("event descriptor"))?);
-        let mut device = Device::new(config.device(table.gids(), view.mtu, receive_buffer));
+        let mut device =
+            Device::new(config.device(membership.slot(), table.gids(), view.mtu, receive_buffer));
         device.set_port_state(view.state);
         // How it is at the beginning is no event.
         while device.next_event().is_some() {}
         let info = Self::info_of(&config);
         let (told, complete) = (notices.is_some(), table.come(&view.addresses).is_empty());
         let core = Core::new(device, link, table, Arc::clone(&asynchronous));
-        let shared = Shared::new(core, notices).map_err(system("waiting for packets"))?;
+        let shared =
+            Shared::new(core, notices, membership).map_err(system("waiting for packets"))?;
         let shared = Arc::new(shared);
         #[cfg(unix)]
         let publication =

@@ -6,7 +6,6 @@ use std::time::Duration;
 use softrnic_model::Instant;
 use softrnic_model::verbs::{Gid, Mtu, PortState};
 use softrnic_transport::interfaces::{self, Interface};
-use softrnic_transport::udp;
 use softrnic_transport::{LinkSet, UdpLink};
 
 use super::addresses::{Address, GidTable, present};
@@ -57,24 +56,6 @@ impl View {
     }
 }
 
-/// Opens the links of addresses. An address that is not usable yet is left out, for instance one
-/// of IPv6 whose uniqueness is still being found out.
-pub(super) fn open_links(
-    config: &EmulatedConfig,
-    addresses: &[Address],
-) -> Result<Vec<(Address, UdpLink)>, udp::OpenError> {
-    let mut links = Vec::new();
-    for address in addresses {
-        match UdpLink::open(&config.udp(address.ip)) {
-            Ok(link) => links.push((*address, link)),
-            Err(udp::OpenError::Failed { source, .. })
-                if source.kind() == io::ErrorKind::AddrNotAvailable => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(links)
-}
-
 impl Surroundings {
     /// `told`: the system has been saying what changes since before the device was made.
     /// `complete`: the device has all it should have.
@@ -119,13 +100,15 @@ impl Surroundings {
         };
         // Sockets are opened without the lock, one address at a time: one that somebody else has
         // taken must not keep the others out.
-        let open = |address: &Address| open_links(&self.config, &[*address]).unwrap_or_default();
-        let opened: Vec<_> = come.iter().flat_map(open).collect();
+        let mut membership = shared.membership();
+        let open = |address: &Address| membership.open_one(&self.config, *address);
+        let opened: Vec<_> = come.iter().filter_map(open).collect();
+        drop(membership);
         let complete = opened.len() == come.len();
         let changed = !gone.is_empty() || !opened.is_empty();
         let mut core = shared.lock();
-        for address in gone {
-            core.addresses.remove(address);
+        for address in &gone {
+            core.addresses.remove(*address);
             if let Some(set) = core.link.as_set() {
                 set.remove(address.ip.into());
             }
@@ -146,6 +129,7 @@ impl Surroundings {
         if changed {
             shared.watch_sockets()?;
         }
+        gone.into_iter().for_each(|address| shared.membership().close_one(address));
         Ok(complete)
     }
 }

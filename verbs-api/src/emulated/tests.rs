@@ -14,6 +14,7 @@ use softrnic_model::wire::{Bth, HeaderBuf, Opcode, Reth, Route};
 use softrnic_transport::{Link, LinkCounters, Outgoing, interfaces};
 
 use super::addresses::{GidTable, present};
+use super::membership::Membership;
 use super::notices::Notices;
 use super::surroundings::View;
 use super::*;
@@ -142,7 +143,10 @@ impl World {
         // With word from the system, as usual: an engine that looks around now and then by itself
         // would cover up wake-ups that are missed.
         let notices = Notices::new().ok();
-        let device = EmulatedContext::start(config, &view, table, Box::new(link), 1 << 20, notices);
+        let membership = Membership::Alone;
+        let link = Box::new(link);
+        let device =
+            EmulatedContext::start(config, &view, table, link, 1 << 20, notices, membership);
         let device = Arc::new(device.unwrap());
         Self { plan, batches, post, bell, context: Context::new(device.clone()), device }
     }

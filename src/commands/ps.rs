@@ -1,0 +1,144 @@
+//! `softrnic ps`: who shares which address.
+
+use clap::Args;
+use softrnic_transport::service::{self, Listed, Listing, Row};
+
+use crate::cli::Shared;
+use crate::error::Failure;
+use crate::output::{Column, Report, Table, Value};
+use crate::units::Address;
+
+const AFTER_HELP: &str = "\
+Examples:
+  softrnic ps                                all processes that share an address here
+  softrnic ps -d 10.0.0.2                    those at one address
+  softrnic --json ps                         the same for programs
+
+Only processes that use the port service are seen, of this network namespace. `softrnic stat` shows
+all counters of the devices of this user.";
+
+/// Show the processes that share addresses: slot, queue pairs, regions, packets
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct PsArgs {
+    /// Only this UDP port
+    #[arg(long, value_name = "PORT")]
+    udp_port: Option<u16>,
+}
+
+const SERVICES: [Column; 6] = [
+    Column { key: "udp_port", title: "UDP port" },
+    Column { key: "uid", title: "uid" },
+    Column { key: "service", title: "service" },
+    Column { key: "keeper", title: "keeper" },
+    Column { key: "members", title: "members" },
+    Column { key: "note", title: "note" },
+];
+
+const MEMBERS: [Column; 14] = [
+    Column { key: "address", title: "address" },
+    Column { key: "udp_port", title: "UDP port" },
+    Column { key: "slot", title: "slot" },
+    Column { key: "pid", title: "pid" },
+    Column { key: "uid", title: "uid" },
+    Column { key: "program", title: "program" },
+    Column { key: "device", title: "device" },
+    Column { key: "queue_pairs", title: "QPs" },
+    Column { key: "regions", title: "MRs" },
+    Column { key: "sent", title: "sent" },
+    Column { key: "received", title: "received" },
+    Column { key: "sent_bytes", title: "bytes sent" },
+    Column { key: "received_bytes", title: "bytes received" },
+    Column { key: "dropped", title: "dropped" },
+];
+
+/// Asks every service and prints what it tells.
+pub(crate) fn run(args: &PsArgs, shared: &Shared) -> Result<(), Failure> {
+    let all = service::services()
+        .map_err(|error| Failure::plain(format!("cannot look for port services: {error}")))?;
+    let wanted = |listed: &Listed| args.udp_port.is_none_or(|port| port == listed.port);
+    let mut services = Table::new(&SERVICES);
+    let mut rows = Vec::new();
+    for Listed { port, uid, listing } in all.into_iter().filter(wanted) {
+        match listing {
+            Ok(Listing { service, keeper, members }) => {
+                services.push([
+                    u64::from(port).into(),
+                    u64::from(uid).into(),
+                    u64::from(service).into(),
+                    u64::from(keeper).into(),
+                    count(members.len()),
+                    Value::Missing,
+                ]);
+                rows.extend(members.into_iter().map(|member| (port, member)));
+            }
+            Err(why) => services.push([
+                u64::from(port).into(),
+                u64::from(uid).into(),
+                Value::Missing,
+                Value::Missing,
+                Value::Missing,
+                why.to_string().into(),
+            ]),
+        }
+    }
+    let mut members = members(&rows, shared.address.as_ref())?;
+    members.sort_by_key(|(order, _)| *order);
+    let mut table = Table::new(&MEMBERS);
+    let nobody = members.is_empty();
+    members.into_iter().for_each(|(_, row)| table.push(row));
+    let mut report = Report::new("ps").table("services", services).table("members", table);
+    if nobody {
+        report.note("No process shares an address.");
+    }
+    Ok(report.print(shared.json)?)
+}
+
+type Order = (std::net::IpAddr, u16, u8);
+
+/// A row for each address of each member.
+fn members(
+    rows: &[(u16, Row)],
+    address: Option<&Address>,
+) -> Result<Vec<(Order, [Value; 14])>, Failure> {
+    let interface = match address {
+        Some(Address::Interface(name)) => softrnic_transport::interfaces::by_name(name)
+            .map_err(|error| Failure::plain(format!("cannot list interfaces: {error}")))?,
+        Some(Address::Ips(_)) | None => None,
+    };
+    let wanted = |ip: std::net::IpAddr| match address {
+        None => true,
+        Some(Address::Ips(some)) => some.contains(&ip),
+        Some(Address::Interface(_)) => interface.as_ref().is_some_and(|one| one.owns(ip)),
+    };
+    let mut table = Vec::new();
+    for (port, row) in rows {
+        for place in row.places.iter().filter(|place| wanted(place.ip)) {
+            let status = row.status.as_ref();
+            table.push((
+                (place.ip, *port, row.slot),
+                [
+                    place.ip.to_string().into(),
+                    u64::from(*port).into(),
+                    u64::from(row.slot).into(),
+                    u64::from(row.pid).into(),
+                    u64::from(row.uid).into(),
+                    row.program.clone().into(),
+                    row.device.clone().into(),
+                    status.map(|status| status.queue_pairs).into(),
+                    status.map(|status| status.regions).into(),
+                    status.map(|status| status.sent).into(),
+                    status.map(|status| status.received).into(),
+                    status.map(|status| status.sent_bytes).into(),
+                    status.map(|status| status.received_bytes).into(),
+                    status.map(|status| status.dropped).into(),
+                ],
+            ));
+        }
+    }
+    Ok(table)
+}
+
+fn count(n: usize) -> Value {
+    u64::try_from(n).unwrap_or(u64::MAX).into()
+}

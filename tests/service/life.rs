@@ -1,0 +1,136 @@
+//! The service comes when it is needed, goes when it is not, and may die in between.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::child::{Child, connect, start_write, write};
+use crate::world::{Foreground, SERVICE, free_port, kill, lives, service_of, until};
+
+#[test]
+fn traffic_goes_on_whoever_of_service_and_keeper_is_killed() {
+    let port = free_port();
+    let at = "127.0.0.1";
+    let (mut a, mut b) = (Child::new(port, at), Child::new(port, at));
+    connect(&mut a, &mut b);
+    let mut slots = vec![a.slot(), b.slot()];
+    let mut others = Vec::new();
+    let before = service_of(port).unwrap();
+    start_write(&mut a, &b, 20_000);
+    for service_first in [true, false, true] {
+        let now = service_of(port).unwrap();
+        kill(if service_first { now.service } else { now.keeper });
+        let then = until("it is replaced", || {
+            let then = service_of(port)?;
+            let replaced = if service_first {
+                then.service != now.service && then.keeper == now.keeper
+            } else {
+                then.keeper != now.keeper && then.service == now.service
+            };
+            replaced.then_some(then)
+        });
+        // The others are known, and a new process gets a slot that nobody has.
+        assert_eq!(then.members.len(), slots.len());
+        others.push(Child::new(port, at));
+        slots.push(others.last().unwrap().slot());
+        assert_eq!(service_of(port).unwrap().members.len(), slots.len());
+    }
+    assert_eq!(a.hear(), "done");
+    assert_eq!(write(&mut b, &a, 100), "done");
+    let mut sorted = slots.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [1, 2, 3, 4, 5]);
+    // A process that goes while the service is away loses its slot all the same.
+    kill(service_of(port).unwrap().service);
+    b.kill();
+    until("its slot is free", || (service_of(port)?.members.len() == 4).then_some(()));
+    // The newcomers are where the others send to.
+    let (mut c, mut d) = (others.remove(0), others.remove(0));
+    connect(&mut c, &mut d);
+    assert_eq!(write(&mut c, &d, 100), "done");
+    assert!(!lives(before.service));
+}
+
+#[test]
+fn a_killed_process_is_missed_and_its_slot_is_used_again() {
+    let port = free_port();
+    let at = "127.0.0.1";
+    let (mut a, mut b) = (Child::new(port, at), Child::new(port, at));
+    connect(&mut a, &mut b);
+    assert_eq!(write(&mut a, &b, 10), "done");
+    let slot = b.slot();
+    b.kill();
+    let started = Instant::now();
+    until("its slot is free", || (service_of(port)?.members.len() == 1).then_some(()));
+    // A goes on sending to it for four seconds: half a second, eight times.
+    start_write(&mut a, &b, 1);
+    std::thread::sleep(Duration::from_millis(2100).saturating_sub(started.elapsed()));
+    let mut heir = Child::new(port, at);
+    assert_eq!(heir.slot(), slot);
+    assert_ne!(heir.endpoint.unwrap().qp_num, b.endpoint.unwrap().qp_num);
+    assert_eq!(a.hear(), "failed RetryExceeded");
+    let dropped: u64 = heir.ask("counter drop_unknown_qp").parse().unwrap();
+    assert!(dropped > 0, "what is for the dead one has come, and met no queue pair");
+    let mut c = Child::new(port, at);
+    connect(&mut heir, &mut c);
+    assert_eq!(write(&mut heir, &c, 10), "done");
+}
+
+#[test]
+fn the_service_ends_when_nobody_needs_it_and_comes_back() {
+    let port = free_port();
+    let at = "127.0.0.1";
+    for _ in 0..2 {
+        let child = Child::new(port, at);
+        let listing = service_of(port).unwrap();
+        drop(child);
+        let started = Instant::now();
+        until("the service is gone", || service_of(port).is_none().then_some(()));
+        until("so are its processes", || {
+            (!lives(listing.service) && !lives(listing.keeper)).then_some(())
+        });
+        assert!(started.elapsed() > Duration::from_secs(2), "it waits for others a while");
+    }
+}
+
+#[test]
+fn a_service_in_the_foreground_ends_when_it_is_asked_to() {
+    let port = free_port();
+    let service = Foreground::start(port, "");
+    let listing = service_of(port).unwrap();
+    assert_eq!(listing.service, service.id());
+    let second = Command::new(SERVICE).args(["service", "--udp-port", &port.to_string()]).output();
+    let second = second.unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let told = String::from_utf8(second.stderr).unwrap();
+    assert!(told.contains("there is a port service of this user"), "{told}");
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(service_of(port).is_some(), "it stays without members");
+    drop(service);
+    until("the keeper is gone", || (!lives(listing.keeper)).then_some(()));
+    assert_eq!(service_of(port), None);
+}
+
+#[test]
+fn ps_shows_who_is_there() {
+    let port = free_port();
+    let (mut a, b) = (Child::new(port, "127.0.0.1"), Child::new(port, "127.0.66.9"));
+    let ps = |options: &str| -> Value {
+        let port = port.to_string();
+        let mut command = Command::new(SERVICE);
+        let command = command.args(["--json", "ps", "--udp-port", &port]).args(options.split(' '));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!(a.ask("counter drop_unknown_qp"), "0");
+    let said = ps("--profile spec");
+    let rows = said["tables"]["members"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{said}");
+    assert_eq!(rows[0]["pid"], a.id());
+    assert_eq!((&rows[1]["pid"], &rows[1]["address"]), (&b.id().into(), &"127.0.66.9".into()));
+    assert_eq!((&rows[1]["queue_pairs"], &rows[1]["regions"]), (&1.into(), &1.into()));
+    let said = ps("-d 127.0.66.9");
+    assert_eq!(said["tables"]["members"].as_array().unwrap().len(), 1, "{said}");
+}

@@ -1,0 +1,195 @@
+//! How a device has its addresses: it owns the port there, or has a slot of the port service.
+
+use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
+
+use polling::Poller;
+#[cfg(target_os = "linux")]
+use polling::{Event, PollMode};
+#[cfg(target_os = "linux")]
+use softrnic_transport::service::{Granted, JoinError, Member, Notice, Place, Refusal, Status};
+use softrnic_transport::{UdpLink, udp};
+
+use super::addresses::Address;
+use super::config::{EmulatedConfig, OpenError, Sharing};
+
+/// The slot of a device that has its addresses alone.
+pub(super) const SLOT_ALONE: u8 = 1;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) enum Membership {
+    /// It owns the port itself.
+    Alone,
+    /// It is a member of the port service.
+    #[cfg(target_os = "linux")]
+    Member(Member),
+    /// The service has ended for good. What the device has it keeps; no more can be had.
+    #[cfg(target_os = "linux")]
+    Lost(u8),
+}
+
+/// What is opened at one time.
+type Links = Vec<(Address, UdpLink)>;
+
+impl Membership {
+    /// Opens the links of addresses in the way that the configuration says. An address that is
+    /// not usable yet is left out, for instance one of IPv6 whose uniqueness is still being found
+    /// out.
+    pub(super) fn open(
+        config: &EmulatedConfig,
+        addresses: &[Address],
+    ) -> Result<(Self, Links), OpenError> {
+        #[cfg(target_os = "linux")]
+        if config.sharing == Sharing::Service && !addresses.is_empty() {
+            let places: Vec<Place> = addresses.iter().map(place).collect();
+            match Member::join(config.port, &config.name, &places) {
+                Ok((member, granted)) => {
+                    let links = adopt_all(config, addresses, granted)?;
+                    return Ok((Self::Member(member), links));
+                }
+                Err(JoinError::NoService(why)) => {
+                    let links = open_links(config, addresses);
+                    let links = links.map_err(|error| {
+                        let no_service = JoinError::NoService(why).to_string();
+                        OpenError::Unshared(error, no_service)
+                    })?;
+                    return Ok((Self::Alone, links));
+                }
+                // None of them is usable yet.
+                Err(JoinError::Refused(Refusal::AddressNotHere)) => {
+                    return Ok((Self::Alone, Vec::new()));
+                }
+                Err(error) => return Err(OpenError::Sharing(error.to_string())),
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let (Sharing::Alone | Sharing::Service) = config.sharing;
+        Ok((Self::Alone, open_links(config, addresses)?))
+    }
+
+    /// The slot of the device's queue pair numbers.
+    pub(super) const fn slot(&self) -> u8 {
+        match self {
+            Self::Alone => SLOT_ALONE,
+            #[cfg(target_os = "linux")]
+            Self::Member(member) => member.slot(),
+            #[cfg(target_os = "linux")]
+            Self::Lost(slot) => *slot,
+        }
+    }
+
+    /// Opens the link of one more address, if it can be had now.
+    pub(super) fn open_one(
+        &mut self,
+        config: &EmulatedConfig,
+        address: Address,
+    ) -> Option<(Address, UdpLink)> {
+        match self {
+            Self::Alone => open_links(config, &[address]).ok()?.pop(),
+            #[cfg(target_os = "linux")]
+            Self::Member(member) => {
+                let socket = member.attach(place(&address)).ok()?.ok()?;
+                let link = UdpLink::adopt(socket, &config.udp(address.ip)).ok()?;
+                Some((address, link))
+            }
+            #[cfg(target_os = "linux")]
+            Self::Lost(_) => None,
+        }
+    }
+
+    /// The link of an address is gone.
+    pub(super) fn close_one(&mut self, address: Address) {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Member(member) => member.detach(place(&address)),
+            #[cfg(target_os = "linux")]
+            Self::Lost(_) => {}
+            Self::Alone => {
+                let _ = address;
+            }
+        }
+    }
+
+    /// Lets `poller` wake with `key` when the service says something.
+    #[cfg_attr(
+        target_os = "linux",
+        expect(unsafe_code, reason = "the poller wants to be told before a socket goes")
+    )]
+    pub(super) fn watch(&self, poller: &Poller, key: usize) -> io::Result<()> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Member(member) => {
+                // SAFETY: the owner drops the poller before this, and a connection that is lost
+                // is deleted from it before (`serve`).
+                unsafe {
+                    poller.add_with_mode(&member.as_fd(), Event::readable(key), PollMode::Level)
+                }
+            }
+            #[cfg(target_os = "linux")]
+            Self::Lost(_) => Ok(()),
+            Self::Alone => {
+                let _ = (poller, key);
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers what the service asks; `status` says how the device is doing.
+    #[cfg(target_os = "linux")]
+    pub(super) fn serve(&mut self, poller: &Poller, status: impl Fn() -> Status) {
+        let Self::Member(member) = self else { return };
+        loop {
+            match member.notice() {
+                Ok(Some(Notice::StatusWanted)) => member.report(&status()),
+                // The device has no connection manager that would have asked for it.
+                Ok(Some(Notice::Gsi { .. })) => {}
+                Ok(None) => return,
+                Err(_) => {
+                    // It can only fail because the poller does not know it.
+                    let _ = poller.delete(member.as_fd());
+                    *self = Self::Lost(member.slot());
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+const fn place(address: &Address) -> Place {
+    Place::new(address.ip, address.interface)
+}
+
+/// Links around the sockets that the service has handed out.
+#[cfg(target_os = "linux")]
+fn adopt_all(
+    config: &EmulatedConfig,
+    addresses: &[Address],
+    granted: Vec<Granted>,
+) -> Result<Links, OpenError> {
+    let mut links = Vec::new();
+    for (address, granted) in addresses.iter().zip(granted) {
+        match granted {
+            Ok(socket) => links.push((*address, UdpLink::adopt(socket, &config.udp(address.ip))?)),
+            Err(Refusal::AddressNotHere) => {}
+            Err(why) => return Err(OpenError::Sharing(format!("{}: {why}", address.ip))),
+        }
+    }
+    Ok(links)
+}
+
+/// Links that own the port.
+fn open_links(config: &EmulatedConfig, addresses: &[Address]) -> Result<Links, udp::OpenError> {
+    let mut links = Vec::new();
+    for address in addresses {
+        match UdpLink::open(&config.udp(address.ip)) {
+            Ok(link) => links.push((*address, link)),
+            Err(udp::OpenError::Failed { source, .. })
+                if source.kind() == io::ErrorKind::AddrNotAvailable => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(links)
+}
