@@ -192,8 +192,7 @@ pub(crate) extern "C" fn unimport_mr(mr: Option<Ptr<Mr>>) {
     });
 }
 
-/// Device memory by dma-buf is not there; a descriptor that is none is told apart, for programs ask
-/// with −1 whether the verb exists.
+/// There are no regions over dma-bufs. Programs ask with a descriptor of −1, and this errno tells them.
 pub(crate) extern "C" fn reg_dmabuf_mr(
     _: Option<Ptr<Pd>>,
     _: u64,
