@@ -14,8 +14,8 @@ use crate::object::{Ptr, live};
 use crate::objects::Context;
 use crate::shared::Shared;
 use crate::{
-    completion, cq_ex, domain, extended, memory, post, qp_ex, query, queue_pair, shared_receive,
-    windows,
+    completion, cq_ex, device_memory, domain, extended, memory, post, qp_ex, query, queue_pair,
+    shared_receive, windows,
 };
 
 /// How many completion vectors programs may choose from. They make no difference: one engine thread
@@ -45,6 +45,10 @@ fn table(context: ibv_context) -> verbs_context {
     verbs_context {
         query_port: Some(query::query_port_sized),
         advise_mr: Some(memory::advise_mr),
+        alloc_null_mr: Some(device_memory::alloc_null_mr),
+        reg_dm_mr: Some(device_memory::reg_dm_mr),
+        alloc_dm: Some(device_memory::alloc_dm),
+        free_dm: Some(device_memory::free_dm),
         modify_qp_rate_limit: Some(queue_pair::modify_qp_rate_limit),
         alloc_parent_domain: Some(domain::alloc_parent_domain),
         dealloc_td: Some(domain::dealloc_td),

@@ -13,6 +13,7 @@ use softrnic_verbs::provider::OpenFailure;
 
 use crate::convert::{put, put_if_wanted};
 use crate::errno::{Errno, Result, complain, guarded, number, pointer};
+use crate::fork;
 use crate::layout::{Zeroed, ibv_device};
 use crate::object::{Kind, Ptr, live};
 use crate::shared::Shared;
@@ -62,6 +63,7 @@ impl Device {
         {
             return Ok(open);
         }
+        fork::note_port(state.config.port);
         match EmulatedContext::open(state.config.clone()).map_err(OpenFailure::from) {
             Ok(context) => {
                 let shared = Arc::new(Shared::new(Arc::new(context)));

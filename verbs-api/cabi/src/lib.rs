@@ -17,6 +17,7 @@ mod context;
 mod convert;
 mod cq_ex;
 mod device_list;
+mod device_memory;
 mod domain;
 mod errno;
 mod events;

@@ -4,13 +4,14 @@ use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use softrnic_model::verbs::{Access, Key, Sge};
-use softrnic_verbs::provider::{MemoryRange, MrKeys, Reregistration};
+use softrnic_verbs::provider::{Advice, MemoryRange, MrKeys, Reregistration};
 
+use crate::completion::counts;
 use crate::convert::{access, array};
 use crate::errno::{Errno, Result, guarded, pointer, status};
 use crate::layout::ibv_mr;
 use crate::object::{Object, Ptr, live};
-use crate::objects::{DomainRole, Mr, Pd};
+use crate::objects::{Mr, Pd};
 
 impl Mr {
     /// The key by which the device knows it now.
@@ -50,11 +51,16 @@ fn register(
     let memory = MemoryRange { base: addr.cast(), len };
     // SAFETY: the program vouches for the memory until it deregisters the region (`ibv_reg_mr(3)`).
     let keys = unsafe { pd.shared.device()?.reg_mr(pd.id, memory, iova, rights) }?;
+    Ok(made(pd, addr, len, keys))
+}
+
+/// The object of a region that the device has made.
+pub(crate) fn made(pd: &Object<Pd>, addr: *mut c_void, len: usize, keys: MrKeys) -> Ptr<Mr> {
     pd.shared.named().mrs.insert(keys.lkey.index(), keys);
-    if matches!(pd.role, DomainRole::Parent { .. }) {
+    if counts(pd) {
         pd.enter();
     }
-    Ok(make(pd, addr, len, keys, false))
+    make(pd, addr, len, keys, false)
 }
 
 pub(crate) extern "C" fn reg_mr(
@@ -164,7 +170,7 @@ pub(crate) extern "C" fn dereg_mr(mr: Option<Ptr<Mr>>) -> c_int {
         region.shared.named().mrs.remove(&key.index());
         if let Some(pd) = region.public().pd
             && let Ok(pd) = pd.get()
-            && matches!(pd.role, DomainRole::Parent { .. })
+            && counts(pd)
         {
             pd.leave();
         }
@@ -192,8 +198,7 @@ pub(crate) extern "C" fn unimport_mr(mr: Option<Ptr<Mr>>) {
     });
 }
 
-/// Device memory by dma-buf is not there; a descriptor that is none is told apart, for programs ask
-/// with −1 whether the verb exists.
+/// There are no regions over dma-bufs. Programs ask with a descriptor of −1, and this errno tells them.
 pub(crate) extern "C" fn reg_dmabuf_mr(
     _: Option<Ptr<Pd>>,
     _: u64,
@@ -205,8 +210,7 @@ pub(crate) extern "C" fn reg_dmabuf_mr(
     pointer(|| Err(Errno::NOT_SUPPORTED))
 }
 
-/// Advice to fetch pages early: there is nothing to do, for pages are found at access. What is named
-/// must be there all the same.
+/// Advice about memory that is paged on demand. All of it is taken at once, whether or not C would wait.
 pub(crate) extern "C" fn advise_mr(
     pd: Option<Ptr<Pd>>,
     advice: u32,
@@ -215,23 +219,17 @@ pub(crate) extern "C" fn advise_mr(
     len: u32,
 ) -> c_int {
     status(|| {
-        /// `IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH`, `_WRITE`, `_NO_FAULT`; `…_FLAG_FLUSH`
-        const LAST_ADVICE: u32 = 2;
+        /// `IB_UVERBS_ADVISE_MR_FLAG_FLUSH`
         const FLUSH: u32 = 1;
         let pd = live(&pd)?;
-        if advice > LAST_ADVICE {
-            return Err(Errno::NOT_SUPPORTED);
-        }
+        let advice = [Advice::Prefetch, Advice::PrefetchWrite, Advice::PrefetchNoFault]
+            .into_iter()
+            .find(|known| *known as u32 == advice)
+            .ok_or(Errno::NOT_SUPPORTED)?;
         if flags & !FLUSH != 0 {
             return Err(Errno::INVALID);
         }
         let list = array(list, len as usize)?;
-        if list.is_empty() {
-            return Err(Errno::INVALID);
-        }
-        let named = pd.shared.named();
-        let known =
-            |sge: &Sge| named.mrs.get(&sge.lkey.index()).is_some_and(|keys| keys.lkey == sge.lkey);
-        if list.iter().all(known) { Ok(()) } else { Err(Errno(libc::ENOENT)) }
+        Ok(pd.shared.device()?.advise_mr(pd.id, advice, list)?)
     })
 }

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 use softrnic_model::verbs::{AhId, CqId, Key, PdId, QpNum, QpType, SrqId, WindowType, XrcdId};
-use softrnic_verbs::provider::ChannelId;
+use softrnic_verbs::provider::{ChannelId, DmId};
 
 use crate::completion::Polling;
 use crate::extended::File;
 use crate::layout::{
-    CONTEXT_AT, ibv_ah, ibv_comp_channel, ibv_context, ibv_cq_ex, ibv_mr, ibv_mw, ibv_pd,
+    CONTEXT_AT, ibv_ah, ibv_comp_channel, ibv_context, ibv_cq_ex, ibv_dm, ibv_mr, ibv_mw, ibv_pd,
     ibv_qp_ex, ibv_srq, ibv_td, ibv_xrcd, verbs_context,
 };
 use crate::object::{Kind, Ptr};
@@ -54,6 +54,13 @@ pub(crate) struct Mr {
     pub(crate) shared: Arc<Shared>,
     /// `ibv_rereg_mr` may change it.
     pub(crate) lkey: Mutex<Key>,
+    pub(crate) imported: bool,
+}
+
+/// Memory of the device.
+pub(crate) struct Dm {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: DmId,
     pub(crate) imported: bool,
 }
 
@@ -141,4 +148,5 @@ kinds! {
     Srq: ibv_srq as ibv_srq, 9;
     Qp: ibv_qp_ex as ibv_qp_ex, 10;
     Xrcd: ibv_xrcd as ibv_xrcd, 11;
+    Dm: ibv_dm as ibv_dm, 12;
 }

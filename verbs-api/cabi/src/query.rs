@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_void};
 use softrnic_model::verbs::Gid;
 use softrnic_verbs::provider::{self, GidEntry, GidType};
 
-use crate::convert::{put, put_if_wanted, put_sized};
+use crate::convert::{extended_attr, put, put_if_wanted, put_sized};
 use crate::errno::{Errno, Result, guarded, number, status};
 use crate::layout::{
     ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_gid_entry, ibv_port_attr, ibv_values_ex,
@@ -38,8 +38,8 @@ pub(crate) extern "C" fn query_device_ex(
         if input.is_some_and(|comp_mask| *comp_mask != 0) || size < size_of::<ibv_device_attr>() {
             return Err(Errno::INVALID);
         }
-        let device = live(&context)?.shared.device()?.query_device()?;
-        put_sized(attr, size, &ibv_device_attr_ex::from(&device))
+        let device = live(&context)?.shared.device()?;
+        put_sized(attr, size, &extended_attr(&device.query_device()?, &device.query_memory()?))
     })
 }
 

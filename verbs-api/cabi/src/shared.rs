@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use softrnic_model::verbs::{CqId, PdId, QpNum, SrqId, XrcdId};
-use softrnic_verbs::provider::{self, MrKeys};
+use softrnic_verbs::provider::{self, DmId, MrKeys};
 
 use crate::errno::{Errno, Result};
 use crate::extended::File;
@@ -29,6 +29,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Named {
     pub(crate) pds: BTreeSet<PdId>,
+    pub(crate) dms: BTreeSet<DmId>,
     /// XRC domains by the file that stands for each, and how often each is open.
     pub(crate) xrcds: BTreeMap<File, (XrcdId, u32)>,
     /// By the index of the key.

@@ -337,7 +337,7 @@ impl Context for EmulatedContext {
         if taken == 0 && !into.is_empty() {
             let now = self.shared.now();
             core.receive(now);
-            core.duty.polled = true;
+            core.duty.polled_at = now;
             taken = core.device.poll_cq(cq, into)?;
             if taken == 0 {
                 core.send(now);

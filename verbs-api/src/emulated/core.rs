@@ -58,10 +58,13 @@ pub(super) struct DeviceMemory {
 }
 
 /// What the verbs and the engine tell each other about who makes progress.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Duty {
-    /// The program has taken in packets itself since the engine last looked.
-    pub(super) polled: bool,
+    /// When the program last looked for packets itself and there were none; zero is never.
+    pub(super) polled_at: Instant,
+    /// For how long the engine leaves the sockets alone before it looks whether the program still
+    /// polls.
+    pub(super) patience_ns: u64,
     /// Completion queues that owe an event: somebody sleeps, or is about to.
     pub(super) armed: u32,
     /// The engine leaves the sockets alone for a moment.
@@ -114,7 +117,7 @@ impl Core {
             next_channel: 0,
             reports: BTreeMap::new(),
             asynchronous,
-            duty: Duty { polled: false, armed: 0, relaxed: false, wakes_at: Instant::ZERO },
+            duty: Duty::default(),
             last_arrival: Instant::ZERO,
             failure: None,
         }

@@ -3,7 +3,7 @@
 //! It has two moods. *Armed*: it sleeps until a socket is readable or something is due. *Relaxed*:
 //! while the program polls, it makes progress itself, and being woken for every packet would only
 //! take the processor away from it; so the engine leaves the sockets alone and looks again after a
-//! moment whether the program still does. A completion queue that is armed says that somebody
+//! moment, and then after longer ones, whether the program still does. A completion queue that is armed says that somebody
 //! sleeps, whoever else polls: then the engine does not relax.
 //!
 //! No wake-up is missed: under the lock the engine writes down when it will wake, so whoever makes
@@ -26,8 +26,12 @@ use super::notices::Notices;
 use super::surroundings::Surroundings;
 use super::threads;
 
-/// How long a program may stop polling before the engine takes over.
-const RELAXED: Duration = Duration::from_nanos(OWED_NS);
+/// How long a program may stop polling before the engine takes over. A program that polls for its
+/// own completions and then waits for its memory to change is found out after the shorter time; one
+/// that goes on polling is asked ever less often.
+const RELAXED_NS: core::ops::RangeInclusive<u64> = 16_000..=OWED_NS;
+/// Who has polled this recently polls.
+const POLLS_NS: u64 = 20_000;
 /// How long the engine looks for more after the last packet before it sleeps. Traffic comes in
 /// bursts, and to sleep and be woken between two of them costs more than they do.
 const LINGER_NS: u64 = 40_000;
@@ -198,12 +202,13 @@ impl Shared {
     fn look(&self) -> io::Result<Next> {
         let mut core = self.lock();
         let mut now = self.now();
-        let mut relaxed = core.duty.relaxes();
+        let mut relaxed = core.duty.relaxes(now);
         if !relaxed {
             let mut last = now;
             while !self.is_closing() {
                 if core.progress(now) != 0 {
                     last = now;
+                    core.duty.waited();
                 } else if now.ns_since(last) >= LINGER_NS {
                     break;
                 }
@@ -212,7 +217,7 @@ impl Shared {
                 std::thread::yield_now();
                 core = self.lock();
                 now = self.now();
-                if core.duty.relaxes() {
+                if core.duty.relaxes(now) {
                     // The program goes on by itself. Should it stop, what its last poll has left
                     // owed is found after a moment.
                     relaxed = true;
@@ -226,12 +231,8 @@ impl Shared {
             return Ok(Next::End);
         }
         let until_due = core.next_deadline().map(|due| Duration::from_nanos(due.ns_since(now)));
-        let sleep = match until_due {
-            Some(until) if relaxed => Some(until.min(RELAXED)),
-            None if relaxed => Some(RELAXED),
-            until => until,
-        };
-        core.duty.relaxed = relaxed;
+        let patience = core.duty.turns(relaxed);
+        let sleep = patience.into_iter().chain(until_due).min();
         core.duty.wakes_at = sleep.map_or(Instant::from_ns(u64::MAX), |sleep| {
             now.plus_ns(u64::try_from(sleep.as_nanos()).unwrap_or(u64::MAX))
         });
@@ -281,10 +282,28 @@ enum Next {
 }
 
 impl super::core::Duty {
-    /// Whether the engine may leave the sockets alone: the program has polled since it was last
-    /// asked.
-    fn relaxes(&mut self) -> bool {
-        std::mem::take(&mut self.polled) && self.armed == 0
+    /// Whether the engine may leave the sockets alone: the program polls.
+    fn relaxes(&self, now: Instant) -> bool {
+        let polls = self.polled_at != Instant::ZERO && now.ns_since(self.polled_at) <= POLLS_NS;
+        polls && self.armed == 0
+    }
+
+    /// Packets were there when the engine looked. If it had left them alone, the program has stopped
+    /// polling: it is trusted less from now on.
+    fn waited(&mut self) {
+        if std::mem::take(&mut self.relaxed) {
+            self.patience_ns = 0;
+        }
+    }
+
+    /// The engine is about to sleep, in this mood; returns for how long at most.
+    fn turns(&mut self, relaxed: bool) -> Option<Duration> {
+        let (least, most) = (*RELAXED_NS.start(), *RELAXED_NS.end());
+        if relaxed {
+            self.patience_ns = self.patience_ns.saturating_mul(2).clamp(least, most);
+        }
+        self.relaxed = relaxed;
+        relaxed.then_some(Duration::from_nanos(self.patience_ns))
     }
 }
 
@@ -295,6 +314,7 @@ pub(super) fn start(
 ) -> io::Result<std::thread::JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let run = move || {
+        threads::be_prompt();
         let ended = std::panic::catch_unwind(AssertUnwindSafe(|| shared.run(&mut surroundings)));
         match ended {
             Ok(Ok(())) => {}

@@ -14,6 +14,56 @@ pub(super) fn spawn<T: Send + 'static>(
     Builder::new().name(name.into()).spawn(run)
 }
 
+/// Asks the scheduler to let this thread run soon when it is woken, for a short time. Its work is a
+/// few microseconds, and whoever waits for it may be spinning on the processor that it needs. Where
+/// the kernel does not know of this (Linux before 6.12), nothing changes.
+pub(super) fn be_prompt() {
+    #[cfg(target_os = "linux")]
+    prompt::ask();
+}
+
+#[cfg(target_os = "linux")]
+mod prompt {
+    #![expect(unsafe_code, reason = "a system call that no crate has")]
+
+    use std::ptr::{from_mut, from_ref};
+
+    /// `struct sched_attr` (`sched_setattr(2)`), as it was at first.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        /// Of ordinary threads, the slice in nanoseconds.
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+
+    const SIZE: u32 = 48;
+    const _: () = assert!(size_of::<Attributes>() == SIZE as usize);
+    /// The shortest slice that there is.
+    const SLICE_NS: u64 = 100_000;
+
+    pub(super) fn ask() {
+        let mut attributes = Attributes::default();
+        // SAFETY: it fills in no more than `SIZE` bytes.
+        let got = unsafe {
+            libc::syscall(libc::SYS_sched_getattr, 0, from_mut(&mut attributes), SIZE, 0)
+        };
+        // An ordinary thread stays one.
+        if got == 0 && attributes.policy == libc::SCHED_OTHER.cast_unsigned() {
+            attributes.size = SIZE;
+            attributes.runtime = SLICE_NS;
+            // SAFETY: it reads `SIZE` bytes. Should it fail, the thread is as prompt as any.
+            unsafe { libc::syscall(libc::SYS_sched_setattr, 0, from_ref(&attributes), 0) };
+        }
+    }
+}
+
 #[cfg(unix)]
 mod signals {
     #![expect(unsafe_code, reason = "signal masks")]

@@ -7,6 +7,8 @@ use softrnic_model::verbs::{
     QpAttributes, QpCapabilities, QpNum, QpState, QpType,
 };
 
+use softrnic_verbs::provider::MemoryCapabilities;
+
 use super::requests::access;
 use crate::errno::{Errno, Result};
 use crate::layout::{
@@ -85,47 +87,40 @@ const fn low_half(bits: u64) -> u32 {
     bits as u32
 }
 
-/// `ibv_odp_general_caps` and `ibv_odp_transport_cap_bits`: no memory is ever pinned, so every
-/// operation works on pages that come and go.
-const ODP_CAPS: ibv_odp_caps = {
-    const SUPPORT: u64 = 1;
-    const SEND: u32 = 1;
-    const RECV: u32 = 1 << 1;
-    const WRITE: u32 = 1 << 2;
-    const READ: u32 = 1 << 3;
-    const ATOMIC: u32 = 1 << 4;
-    const SRQ_RECV: u32 = 1 << 5;
-    ibv_odp_caps {
-        general_caps: SUPPORT,
-        rc_odp_caps: SEND | RECV | WRITE | READ | ATOMIC | SRQ_RECV,
-        uc_odp_caps: SEND | RECV | WRITE | SRQ_RECV,
-        ud_odp_caps: SEND | RECV | SRQ_RECV,
-    }
-};
+/// `ibv_odp_general_caps`
+const ODP_SUPPORT: u64 = 1;
+const ODP_SUPPORT_IMPLICIT: u64 = 1 << 1;
 
-/// Of XRC, what RC does by receives of its own goes by shared ones.
-const XRC_ODP_CAPS: u32 = ODP_CAPS.rc_odp_caps;
-
-impl From<&DeviceAttributes> for ibv_device_attr_ex {
-    fn from(device: &DeviceAttributes) -> Self {
-        /// 8 bytes, `ibv_pci_atomic_op_size`.
-        const EIGHT_BYTES: u16 = 1 << 1;
-        Self {
-            orig_attr: device.into(),
-            odp_caps: ODP_CAPS,
-            // Nanoseconds.
-            completion_timestamp_mask: u64::MAX,
-            hca_core_clock: device.core_clock_khz,
-            device_cap_flags_ex: capabilities(device),
-            xrc_odp_caps: XRC_ODP_CAPS,
-            pci_atomic_caps: ibv_pci_atomic_caps {
-                fetch_add: EIGHT_BYTES,
-                swap: 0,
-                compare_swap: EIGHT_BYTES,
-            },
-            phys_port_cnt_ex: 1,
-            ..Self::zeroed()
-        }
+/// All that `ibv_query_device_ex(3)` tells.
+pub(crate) fn extended_attr(
+    device: &DeviceAttributes,
+    memory: &MemoryCapabilities,
+) -> ibv_device_attr_ex {
+    /// 8 bytes, `ibv_pci_atomic_op_size`.
+    const EIGHT_BYTES: u16 = 1 << 1;
+    let general = |is_there, bit| if is_there { bit } else { 0 };
+    ibv_device_attr_ex {
+        orig_attr: device.into(),
+        odp_caps: ibv_odp_caps {
+            general_caps: general(memory.on_demand, ODP_SUPPORT)
+                | general(memory.implicit_on_demand, ODP_SUPPORT_IMPLICIT),
+            rc_odp_caps: memory.rc.bits(),
+            uc_odp_caps: memory.uc.bits(),
+            ud_odp_caps: memory.ud.bits(),
+        },
+        // Nanoseconds.
+        completion_timestamp_mask: u64::MAX,
+        hca_core_clock: device.core_clock_khz,
+        device_cap_flags_ex: capabilities(device),
+        max_dm_size: memory.max_dm_size,
+        pci_atomic_caps: ibv_pci_atomic_caps {
+            fetch_add: EIGHT_BYTES,
+            swap: 0,
+            compare_swap: EIGHT_BYTES,
+        },
+        xrc_odp_caps: memory.xrc.bits(),
+        phys_port_cnt_ex: 1,
+        ..ibv_device_attr_ex::zeroed()
     }
 }
 

@@ -19,6 +19,19 @@ pub(crate) fn array<'a, T>(first: *const T, len: usize) -> Result<&'a [T]> {
     Ok(unsafe { core::slice::from_raw_parts(first, len) })
 }
 
+/// The same, to be written.
+///
+/// # Errors
+/// As [`array`].
+pub(crate) fn array_mut<'a, T>(first: *mut T, len: usize) -> Result<&'a mut [T]> {
+    array(first.cast_const(), len)?;
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: as in `array`, and C lends it for writing.
+    Ok(unsafe { core::slice::from_raw_parts_mut(first, len) })
+}
+
 /// Writes element `index` of an array that C passes.
 pub(crate) fn put<T>(first: *mut T, index: usize, value: T) {
     // SAFETY: C vouches for the array; callers stay within the length that C gave.

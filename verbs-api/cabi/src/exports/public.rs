@@ -2,8 +2,8 @@
 
 use super::export;
 use crate::{
-    absent, address, completion, context, device_list, domain, events, kernel, memory, query,
-    queue_pair, shared_receive, words,
+    absent, address, completion, context, device_list, device_memory, domain, events, kernel,
+    memory, query, queue_pair, shared_receive, words,
 };
 
 export! {
@@ -21,6 +21,8 @@ export! {
     context::close_device => "ibv_close_device@@IBVERBS_1.1";
     context::import_device => "ibv_import_device@@IBVERBS_1.10";
     context::open_device => "ibv_open_device@@IBVERBS_1.1";
+    device_memory::import_dm => "ibv_import_dm@@IBVERBS_1.13";
+    device_memory::unimport_dm => "ibv_unimport_dm@@IBVERBS_1.13";
     device_list::free_device_list => "ibv_free_device_list@@IBVERBS_1.1";
     device_list::get_device_guid => "ibv_get_device_guid@@IBVERBS_1.1";
     device_list::get_device_index => "ibv_get_device_index@@IBVERBS_1.9";
@@ -86,10 +88,8 @@ export! {
         "ibv_query_port_speed@@IBVERBS_1.16";
     absent::with_minus_one => "ibv_dm_export_dmabuf_fd@@IBVERBS_1.16";
     absent::with_nothing =>
-        "ibv_unimport_dm@@IBVERBS_1.13",
         "ibv_free_buf@@IBVERBS_1.17";
     absent::with_null =>
-        "ibv_import_dm@@IBVERBS_1.13",
         "ibv_alloc_dmah@@IBVERBS_1.15",
         "ibv_reg_mr_ex@@IBVERBS_1.15",
         "ibv_alloc_buf@@IBVERBS_1.17",

@@ -3,11 +3,10 @@
 use core::ffi::{c_int, c_void};
 
 use super::{
-    ibv_alloc_dm_attr, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr_ex, ibv_dm,
-    ibv_modify_cq_attr, ibv_mw_bind, ibv_parent_domain_init_attr, ibv_port_attr,
-    ibv_qp_init_attr_ex, ibv_qp_open_attr, ibv_qp_rate_limit_attr, ibv_recv_wr, ibv_send_wr,
-    ibv_sge, ibv_srq_init_attr_ex, ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd_init_attr,
-    layout,
+    ibv_alloc_dm_attr, ibv_cq_init_attr_ex, ibv_device, ibv_device_attr_ex, ibv_modify_cq_attr,
+    ibv_mw_bind, ibv_parent_domain_init_attr, ibv_port_attr, ibv_qp_init_attr_ex, ibv_qp_open_attr,
+    ibv_qp_rate_limit_attr, ibv_recv_wr, ibv_send_wr, ibv_sge, ibv_srq_init_attr_ex,
+    ibv_td_init_attr, ibv_values_ex, ibv_wc, ibv_xrcd_init_attr, layout,
 };
 use crate::object::Ptr;
 use crate::objects as of;
@@ -66,12 +65,12 @@ layout! { CONTEXT:
         create_counters: Absent = 88,
         destroy_counters: Absent = 96,
         reg_dm_mr: Option<
-            extern "C" fn(Option<Ptr<of::Pd>>, *mut ibv_dm, u64, usize, u32) -> Option<Ptr<of::Mr>>,
+            extern "C" fn(Option<Ptr<of::Pd>>, Option<Ptr<of::Dm>>, u64, usize, u32) -> Option<Ptr<of::Mr>>,
         > = 104,
         alloc_dm: Option<
-            extern "C" fn(Option<Ptr<of::Context>>, Option<&ibv_alloc_dm_attr>) -> *mut ibv_dm,
+            extern "C" fn(Option<Ptr<of::Context>>, Option<&ibv_alloc_dm_attr>) -> Option<Ptr<of::Dm>>,
         > = 112,
-        free_dm: Option<extern "C" fn(*mut ibv_dm) -> c_int> = 120,
+        free_dm: Option<extern "C" fn(Option<Ptr<of::Dm>>) -> c_int> = 120,
         modify_flow_action_esp: Absent = 128,
         destroy_flow_action: Absent = 136,
         create_flow_action_esp: Absent = 144,

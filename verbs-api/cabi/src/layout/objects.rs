@@ -40,8 +40,8 @@ layout! { OBJECTS:
     }
     struct ibv_dm: 32 {
         context: Option<Ptr<of::Context>> = 0,
-        memcpy_to_dm: Option<extern "C" fn(*mut ibv_dm, u64, *const c_void, usize) -> c_int> = 8,
-        memcpy_from_dm: Option<extern "C" fn(*mut c_void, *mut ibv_dm, u64, usize) -> c_int> = 16,
+        memcpy_to_dm: Option<extern "C" fn(Option<Ptr<of::Dm>>, u64, *const c_void, usize) -> c_int> = 8,
+        memcpy_from_dm: Option<extern "C" fn(*mut c_void, Option<Ptr<of::Dm>>, u64, usize) -> c_int> = 16,
         comp_mask: u32 = 24,
         handle: u32 = 28,
     }

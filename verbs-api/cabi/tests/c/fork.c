@@ -1,5 +1,7 @@
 /* A forked child must leave the parent's device alone, and may open its own. */
 #include "common.h"
+#include <arpa/inet.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +17,15 @@ static int child(struct bench *b)
 	NO(ibv_alloc_pd(b->context), EIO);
 	GIVES(ibv_destroy_qp(b->qp), EIO);
 	GIVES(ibv_close_device(b->context), 0);
+	/* The child has let go of the parent's sockets, which are still there. */
+	int udp = 0;
+	for (int fd = 0; fd < 256; fd++) {
+		struct sockaddr_in6 at = { 0 };
+		socklen_t len = sizeof(at);
+		if (!getsockname(fd, (struct sockaddr *)&at, &len) && ntohs(at.sin6_port) == 4791)
+			udp++;
+	}
+	GIVES(udp, 0);
 	/* Another address: the parent has this one. */
 	setenv("SOFTRNIC_ADDRESS", getenv("SOFTRNIC_OTHER"), 1);
 	setenv("SOFTRNIC_DEVICE_NAME", "other", 1);
