@@ -1,6 +1,7 @@
 //! Two processes that talk: a server at one address, a client at another.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -64,7 +65,7 @@ pub(crate) fn on_device(address: IpAddr, setting: &Setting<'_>) -> Command {
 /// A process whose output is kept; it is killed when this goes.
 pub(crate) struct Running {
     child: Option<Child>,
-    what: String,
+    log: File,
 }
 
 /// What a process said in the end.
@@ -81,42 +82,62 @@ impl Running {
         let child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
-            .stderr(log)
+            .stderr(log.try_clone().unwrap())
             .spawn()
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        Self { child: Some(child), what }
+        Self { child: Some(child), log }
     }
 
     /// Waits until it listens on a TCP port.
-    pub(crate) fn await_port(&mut self, port: u16) {
+    ///
+    /// # Errors
+    /// What it said, if it ended before.
+    pub(crate) fn await_port(mut self, port: u16) -> Result<Self, String> {
         let begun = Instant::now();
         while !listens(port) {
             let ended = self.child.as_mut().unwrap().try_wait().unwrap();
-            assert!(ended.is_none(), "{} ended with {ended:?}", self.what);
-            assert!(begun.elapsed() < PATIENCE, "{} does not listen on {port}", self.what);
+            if ended.is_some() || begun.elapsed() > PATIENCE {
+                let Ended { text, .. } = self.kill();
+                return Err(format!("it does not listen on {port}: {ended:?}\n{text}"));
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(self)
     }
 
     /// Waits for its end.
     pub(crate) fn finish(mut self) -> Ended {
         let mut child = self.child.take().unwrap();
-        let log = format!("/proc/{}/fd/1", child.id());
-        let log = std::fs::File::open(log);
         let begun = Instant::now();
         loop {
             if let Some(status) = child.try_wait().unwrap() {
-                let text = log.and_then(std::io::read_to_string).unwrap_or_default();
-                return Ended { good: status.success(), text };
+                return Ended { good: status.success(), text: self.said() };
             }
             if begun.elapsed() > PATIENCE {
                 _ = child.kill();
                 _ = child.wait();
-                let text = log.and_then(std::io::read_to_string).unwrap_or_default();
-                return Ended { good: false, text: format!("it does not end\n{text}") };
+                return Ended { good: false, text: format!("it does not end\n{}", self.said()) };
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Gives it a moment to end by itself, then ends it.
+    pub(crate) fn kill(mut self) -> Ended {
+        std::thread::sleep(Duration::from_millis(200));
+        if let Some(mut child) = self.child.take() {
+            _ = child.kill();
+            _ = child.wait();
+        }
+        Ended { good: false, text: self.said() }
+    }
+
+    /// All of its output so far.
+    fn said(&mut self) -> String {
+        let mut bytes = Vec::new();
+        self.log.rewind().unwrap();
+        self.log.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -130,7 +151,7 @@ impl Drop for Running {
 }
 
 /// A file without a name, so that nothing is left behind.
-fn tempfile() -> std::fs::File {
+fn tempfile() -> File {
     use std::os::unix::fs::OpenOptionsExt as _;
     std::fs::OpenOptions::new()
         .read(true)
@@ -180,8 +201,9 @@ impl<'a> Pair<'a> {
             command.arg(self.port_option).arg(port.to_string());
             command
         };
-        let mut server = Running::start(command(there));
-        server.await_port(port);
+        let line = format!("{} {}", self.program, self.arguments.join(" "));
+        let server = Running::start(command(there)).await_port(port);
+        let server = server.map_err(|said| format!("{line}\n--- server\n{said}"))?;
         let mut client = command(here);
         client.arg(there.to_string());
         let client = Running::start(client).finish();
@@ -189,20 +211,7 @@ impl<'a> Pair<'a> {
         if client.good && server.good {
             return Ok(client.text);
         }
-        let line = format!("{} {}", self.program, self.arguments.join(" "));
         Err(format!("{line}\n--- client\n{}\n--- server\n{}", client.text, server.text))
-    }
-}
-
-impl Running {
-    /// Gives it a moment to end by itself, then ends it.
-    fn kill(mut self) -> Ended {
-        std::thread::sleep(Duration::from_millis(200));
-        let child = self.child.as_mut().unwrap();
-        let log = std::fs::File::open(format!("/proc/{}/fd/1", child.id()));
-        _ = child.kill();
-        let text = log.and_then(std::io::read_to_string).unwrap_or_default();
-        Ended { good: false, text }
     }
 }
 

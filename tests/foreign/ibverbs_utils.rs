@@ -78,8 +78,7 @@ fn an_xrc_ping_pong() {
             command.args(events.split_whitespace()).args(peer);
             Running::start(command)
         };
-        let mut listening = start(server, None);
-        listening.await_port(port.parse().unwrap());
+        let listening = start(server, None).await_port(port.parse().unwrap()).unwrap();
         let client = start(fresh_address(), Some(&server.to_string())).finish();
         assert!(client.good, "{}", client.text);
         let server = listening.finish();

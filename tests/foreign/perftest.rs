@@ -29,7 +29,7 @@ const VARIANTS: [Variant; 12] = [
     Variant { kinds: BANDWIDTH, operations: ALL, options: "-n 200 -b" },
     Variant { kinds: BANDWIDTH, operations: ALL, options: "-n 200 -q 16" },
     Variant { kinds: BOTH, operations: &["send"], options: "-n 200 -e" },
-    Variant { kinds: BANDWIDTH, operations: ALL, options: "-n 200 -e" },
+    Variant { kinds: BANDWIDTH, operations: &["read", "atomic"], options: "-n 200 -e" },
     Variant { kinds: BOTH, operations: &["send"], options: "-n 200 --use-srq" },
     Variant { kinds: BOTH, operations: &["write", "send"], options: "-n 200 -s 64 -I 64" },
     Variant { kinds: BANDWIDTH, operations: ALL, options: "-n 320 -l 16 -t 64" },

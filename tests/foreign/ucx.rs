@@ -38,7 +38,8 @@ fn perftest() {
         ("ucp_cswap", "8"),
     ];
     let mut failed = Vec::new();
-    for transport in ["rc_verbs", "ud_verbs"] {
+    // The names that take the transport for what they need besides (rc connects over ud).
+    for transport in ["rc_v", "ud_v"] {
         for (test, size) in tests {
             let variables = [("UCX_TLS", transport), ("UCX_NET_DEVICES", "softrnic0:1")];
             let setting = Setting { options: &[], variables: &variables };
@@ -46,8 +47,7 @@ fn perftest() {
             let port_text = port.to_string();
             let mut command = on_device(server, &setting);
             command.args(["ucx_perftest", "-p", &port_text]);
-            let mut listening = Running::start(command);
-            listening.await_port(port);
+            let _listening = Running::start(command).await_port(port).unwrap();
             let mut command = on_device(client, &setting);
             command.args(["ucx_perftest", "-p", &port_text, "-t", test, "-s", size]);
             command.args(["-n", "200", "-w", "20", &server.to_string()]);
