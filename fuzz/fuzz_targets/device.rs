@@ -18,7 +18,7 @@ use softrnic_model::wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Extensions as E, Feth, HeaderBuf, Ieth, ImmDt,
     Opcode, OpcodeFacts, Operation, Packet, Reth, Route, Syndrome, XrcEth,
 };
-use softrnic_model::{FrameOut, Device, DeviceConfig, Instant, MemoryId};
+use softrnic_model::{Device, DeviceConfig, FrameOut, Instant, MemoryId};
 use softrnic_transport::sim::SimMemory;
 
 #[derive(Arbitrary, Debug)]
@@ -233,7 +233,17 @@ impl World {
             max_inline_data: 16,
         };
         let signal_all = run.signal_all;
-        let init = QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq, xrcd, cap, signal_all };
+        let init = QpInit {
+            pd,
+            qp_type,
+            send_cq: cq,
+            recv_cq: cq,
+            srq,
+            xrcd,
+            cap,
+            signal_all,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
+        };
         let qp = device.create_qp(&init).unwrap();
         let attributes = QpAttributes {
             access: Access::REMOTE | Access::FLUSH_GLOBAL,

@@ -50,6 +50,7 @@ impl Bench {
             xrcd: None,
             cap,
             signal_all: true,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         };
         let qp = device.create_qp(&init).unwrap();
         let attributes = QpAttributes {

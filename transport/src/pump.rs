@@ -196,6 +196,7 @@ mod tests {
             xrcd: None,
             cap: QpCapabilities::default(),
             signal_all: false,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         };
         let qp = device.create_qp(&init).unwrap();
         let attributes = QpAttributes {

@@ -50,6 +50,7 @@ fn end(fabric: &mut Fabric, last: u8) -> End {
         xrcd: None,
         cap,
         signal_all: false,
+        create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
     };
     let qp = of.device.create_qp(&init).unwrap();
     End { host, cq, qp, key }

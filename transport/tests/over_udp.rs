@@ -67,6 +67,7 @@ impl End {
             xrcd: None,
             cap,
             signal_all: true,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         };
         let qp = device.create_qp(&init).unwrap();
         Self { device, memory, link: Box::new(link), region, key, cq, qp, gid }

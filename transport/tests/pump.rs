@@ -100,6 +100,7 @@ impl End {
             xrcd: None,
             cap,
             signal_all: true,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         };
         let qps = (0..qps).map(|_| device.create_qp(&init).unwrap()).collect();
         Self { device, memory, link, cq, key, qps }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use softrnic_model::verbs::{
-    Access, AddressVector, Gid, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum,
-    QpState, QpType, RecvWr, SendWr,
+    Access, AddressVector, Gid, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpCreateFlags,
+    QpInit, QpNum, QpState, QpType, RecvWr, SendWr,
 };
 
 use crate::completion::Cq;
@@ -32,6 +32,7 @@ pub struct QpBuilder {
     qp_type: QpType,
     cap: QpCapabilities,
     signal_all: bool,
+    create_flags: QpCreateFlags,
     settings: Settings,
 }
 
@@ -61,6 +62,7 @@ impl QpBuilder {
                 max_inline_data: 0,
             },
             signal_all: false,
+            create_flags: QpCreateFlags::empty(),
             settings: Settings {
                 access: Access::REMOTE,
                 qkey: 0x1111_1111,
@@ -92,6 +94,12 @@ impl QpBuilder {
     /// Every send completes, signalled or not.
     pub const fn signal_all(mut self) -> Self {
         self.signal_all = true;
+        self
+    }
+
+    /// It gets no multicast datagram that its own device has sent.
+    pub fn block_self_multicast(mut self) -> Self {
+        self.create_flags |= QpCreateFlags::BLOCK_SELF_MCAST_LB;
         self
     }
 
@@ -146,6 +154,7 @@ impl QpBuilder {
             xrcd: None,
             cap: self.cap,
             signal_all: self.signal_all,
+            create_flags: self.create_flags,
         };
         let verbs = context.verbs();
         let (num, granted) = verbs.create_qp(&init).map_err(Error::of("create_qp"))?;

@@ -67,6 +67,7 @@ impl Xrcd {
             xrcd: Some(self.id()),
             cap: QpCapabilities::default(),
             signal_all: false,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         };
         let verbs = self.0.context.verbs();
         let end = End::new(&self.0.context, None, None)?;

@@ -168,6 +168,7 @@ impl SimulatedLab {
             xrcd: None,
             cap: CAPABILITIES,
             signal_all: true,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         })?;
         let buffer =
             Buffer { memory: memory.0, addr, len: connection.buffer_len, lkey: key, rkey: key };

@@ -80,6 +80,7 @@ impl VerbsLab {
             xrcd: None,
             cap: CAPABILITIES,
             signal_all: true,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         })?;
         let buffer = Buffer {
             memory: self.next_memory,

@@ -7,7 +7,7 @@ use crate::counters::Counter;
 use crate::memory::Memory;
 use crate::qp::pair::Qp;
 use crate::qp::{completer, datagram, responder};
-use crate::verbs::{QpNum, QpState, QpType};
+use crate::verbs::{QpCreateFlags, QpNum, QpState, QpType};
 use crate::wire::{Opcode, OpcodeFacts, Operation, Packet, Route, Service};
 
 impl Device {
@@ -101,10 +101,16 @@ impl Device {
         }
         let group = self.shared.groups.iter().position(|group| group.gid == route.dst);
         let group = group.ok_or(Counter::DropUnknownQp)?;
+        let sender = packet.deth().map(crate::wire::Deth::src_qp);
+        let from_here = self.shared.port.gids.contains(&route.src)
+            && sender.is_some_and(|sender| self.qps.get(sender).is_some());
         let mut at = 0;
         while let Some(&member) = self.shared.groups.get(group).and_then(|g| g.members.get(at)) {
             at += 1;
             let Some(qp) = self.qps.get_mut(member) else { continue };
+            if from_here && qp.init.create_flags.contains(QpCreateFlags::BLOCK_SELF_MCAST_LB) {
+                continue;
+            }
             match judge_common(qp, packet) {
                 Ok(()) => datagram::on_datagram(qp, &mut self.shared, memory, route, packet),
                 Err(reason) => self.shared.count(reason),

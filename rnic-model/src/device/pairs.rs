@@ -14,7 +14,8 @@ use crate::qp::{Bounds, apply, check_modify, completer, flush};
 use crate::queue::{RecvQueue, SendQueue};
 use crate::timer::Timer;
 use crate::verbs::{
-    CqId, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, QpState, QpType, VerbError,
+    CqId, QpAttributeMask, QpAttributes, QpCapabilities, QpCreateFlags, QpInit, QpNum, QpState,
+    QpType, VerbError,
 };
 use crate::wire::{Bth, Route};
 
@@ -25,7 +26,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: objects that do not exist or sizes above the limits. ENOMEM: there are `max_qp`
-    /// already.
+    /// already. EOPNOTSUPP: a peculiarity that is not here.
     pub fn create_qp(&mut self, init: &QpInit) -> Result<QpNum, VerbError> {
         self.judge_init(init)?;
         self.qps.skip_reserved();
@@ -74,6 +75,12 @@ impl Device {
                 return Err(VerbError::Invalid("xrcd: only an XRC target belongs to one"));
             }
             (_, None) => {}
+        }
+        if !QpCreateFlags::all().contains(init.create_flags) {
+            return Err(VerbError::NotSupported("create_flags: one that the device does not have"));
+        }
+        if !init.create_flags.is_empty() && init.qp_type != QpType::Ud {
+            return Err(VerbError::Invalid("create_flags: only UD receives from multicast groups"));
         }
         if init.qp_type.sends() {
             self.judge_sender(init)?;

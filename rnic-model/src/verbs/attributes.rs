@@ -213,6 +213,16 @@ pub struct QpCapabilities {
     pub max_inline_data: u32,
 }
 
+bitflags::bitflags! {
+    /// Peculiarities of a queue pair, with the bits of `ibv_qp_create_flags`. The others of rdma-core
+    /// are about Ethernet frames.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct QpCreateFlags: u32 {
+        /// It gets no multicast datagram that this device has sent (UD).
+        const BLOCK_SELF_MCAST_LB = 1 << 1;
+    }
+}
+
 /// What a queue pair is created with (`ibv_qp_init_attr_ex`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QpInit {
@@ -232,6 +242,8 @@ pub struct QpInit {
     pub cap: QpCapabilities,
     /// Every send work request completes, signalled or not (`sq_sig_all`).
     pub signal_all: bool,
+    /// What is peculiar to it.
+    pub create_flags: QpCreateFlags,
 }
 
 /// What `ibv_modify_qp` sets and `ibv_query_qp` reports (`ibv_qp_attr`).

@@ -15,8 +15,8 @@ mod work;
 pub use access::Access;
 pub use attributes::{
     AddressVector, CqModeration, DeviceAttributes, DeviceCapabilities, Gid, Mtu, PortAttributes,
-    PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpState, QpType,
-    SrqAttributes, SrqInit, WindowType, XrcSrq,
+    PortState, QpAttributeMask, QpAttributes, QpCapabilities, QpCreateFlags, QpInit, QpState,
+    QpType, SrqAttributes, SrqInit, WindowType, XrcSrq,
 };
 pub use completion::{Wc, WcFlags, WcOpcode, WcStatus};
 pub use error::VerbError;

@@ -2,7 +2,7 @@
 
 use softrnic_model::counters::Counter;
 use softrnic_model::verbs::WcStatus::Success;
-use softrnic_model::verbs::{Gid, QpNum, SendOp, VerbError};
+use softrnic_model::verbs::{Gid, QpCreateFlags, QpNum, QpState, SendOp, VerbError};
 use softrnic_model::wire::Place::Only;
 use softrnic_transport::sim::FabricConfig;
 
@@ -87,6 +87,33 @@ fn members_on_the_senders_host_get_it_too() {
     post(&mut bench, B, group, QKEY);
     assert_eq!(received(&mut bench), [0, 1, 1, 1], "the sender is a member itself");
     assert_eq!(bench.bytes(C, 40..72), bench.bytes(B, 1000..1032));
+}
+
+#[test]
+fn who_does_not_want_what_his_own_device_sends_does_not_get_it() {
+    let (mut bench, group) = party(false);
+    let block = QpCreateFlags::BLOCK_SELF_MCAST_LB;
+    let setup = Setup { create_flags: block, ..Setup::ud() };
+    detach(&mut bench, C, group);
+    bench.create_qp(&setup, C);
+    bench.advance(&setup, C, QpState::Rts);
+    attach(&mut bench, C, group);
+    bench.recv(C, 7, 0..100);
+    bench.recv(C, 8, 100..200);
+    post(&mut bench, C, group, QKEY);
+    assert_eq!(received(&mut bench), [0, 1, 0, 1], "nor what it sends itself");
+    post(&mut bench, B, group, QKEY);
+    assert_eq!(received(&mut bench), [0, 1, 0, 1]);
+    post(&mut bench, A, group, QKEY);
+    assert_eq!(received(&mut bench), [0, 0, 1, 0], "B and D have no receive left");
+    // What is about Ethernet frames is not here, and other services have no groups.
+    for (setup, refused) in [
+        (Setup { create_flags: QpCreateFlags::from_bits_retain(1 << 8), ..Setup::ud() }, 95),
+        (Setup { create_flags: block, ..Setup::rc() }, 22),
+    ] {
+        let error = bench.try_create_qp(&setup, C).unwrap_err();
+        assert_eq!(error.errno(), refused);
+    }
 }
 
 #[test]

@@ -31,7 +31,17 @@ fn init(pd: PdId, cq: CqId) -> QpInit {
         max_inline_data: 0,
     };
     let (qp_type, srq, signal_all) = (QpType::Rc, None, false);
-    QpInit { pd, qp_type, send_cq: cq, recv_cq: cq, srq, xrcd: None, cap, signal_all }
+    QpInit {
+        pd,
+        qp_type,
+        send_cq: cq,
+        recv_cq: cq,
+        srq,
+        xrcd: None,
+        cap,
+        signal_all,
+        create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
+    }
 }
 
 fn region(pd: PdId) -> RegionSpec {

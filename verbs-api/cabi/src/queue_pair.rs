@@ -86,6 +86,7 @@ pub(crate) fn create(
         xrcd: xrcd.as_ref().map(|xrcd| xrcd.get().map(|xrcd| xrcd.id)).transpose()?,
         cap: (&attr.cap).into(),
         signal_all: attr.sq_sig_all != 0,
+        create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
     };
     let (number, granted) = shared.device()?.create_qp(&init)?;
     attr.cap = (&granted).into();

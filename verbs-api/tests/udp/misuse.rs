@@ -90,6 +90,7 @@ impl Bench {
             xrcd: None,
             cap: SIZES,
             signal_all: false,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         }
     }
 

@@ -34,6 +34,11 @@ fn every_member_on_every_device_gets_a_copy_until_it_leaves() {
     receive(&far.qp, &far, 1);
     receive(&far_other, &far, 2);
     receive(&near_member, &near, 3);
+    // A member that does not want what its own device sends: nothing of this comes there.
+    let deaf = builder(&near.pd, QpType::Ud, &near.cq).block_self_multicast().build().unwrap();
+    deaf.activate().unwrap();
+    let _deaf_membership = deaf.join(GROUP).unwrap();
+    receive(&deaf, &near, 9);
     send(&near, &ah, 1);
     let mut members: Vec<_> =
         [far.success(), far.success(), near.success()].map(|wc| (wc.wr_id, wc.src_qp)).into();

@@ -163,6 +163,7 @@ impl End {
             xrcd: None,
             cap: QpCapabilities::default(),
             signal_all: false,
+            create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
         };
         Ok(Self { host, init, key, gid, qp: None })
     }

@@ -3,7 +3,7 @@
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
     Access, CqId, DeviceCapabilities, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpCapabilities,
-    QpInit, QpState, QpType, SrqAttributes, SrqId, SrqInit, XrcSrq,
+    QpCreateFlags, QpInit, QpState, QpType, SrqAttributes, SrqId, SrqInit, VerbError, XrcSrq,
 };
 use softrnic_model::{Device, DeviceConfig};
 use softrnic_transport::sim::{Fabric, FabricConfig, HostId};
@@ -21,6 +21,7 @@ pub(crate) struct Setup {
     pub(crate) attributes: QpAttributes,
     pub(crate) cap: QpCapabilities,
     pub(crate) signal_all: bool,
+    pub(crate) create_flags: QpCreateFlags,
     /// Both ends receive from shared queues.
     pub(crate) srq: Option<SrqAttributes>,
     /// Entries of each completion queue.
@@ -59,6 +60,7 @@ impl Setup {
                 max_inline_data: 256,
             },
             signal_all: false,
+            create_flags: QpCreateFlags::empty(),
             srq: None,
             cqe: 256,
             memory: 1 << 16,
@@ -215,6 +217,10 @@ impl Bench {
 
     /// Gives an end a (new) queue pair, made of the objects that it has.
     pub(crate) fn create_qp(&mut self, setup: &Setup, end: EndId) {
+        self.try_create_qp(setup, end).unwrap();
+    }
+
+    pub(crate) fn try_create_qp(&mut self, setup: &Setup, end: EndId) -> Result<(), VerbError> {
         let End { pd, send_cq, recv_cq, srq, xrcd, .. } = self.end(end);
         let init = QpInit {
             pd,
@@ -225,17 +231,19 @@ impl Bench {
             xrcd: None,
             cap: setup.cap,
             signal_all: setup.signal_all,
+            create_flags: setup.create_flags,
         };
-        let qp = self.device(end).create_qp(&init).unwrap();
+        let qp = self.device(end).create_qp(&init)?;
         let target = match xrcd {
             None => qp,
             Some(_) => {
                 let init = QpInit { qp_type: QpType::XrcRecv, xrcd, ..init };
-                self.device(end).create_qp(&init).unwrap()
+                self.device(end).create_qp(&init)?
             }
         };
         self.ends[end.0].qp = qp;
         self.ends[end.0].target = target;
+        Ok(())
     }
 
     /// Replaces an end's queue pair by one that receives from `srq`, and connects it again.

@@ -1,8 +1,8 @@
 //! What belongs to what, and when it may go.
 
 use softrnic_model::verbs::{
-    CqId, Mtu, PdId, QpAttributeMask, QpCapabilities, QpInit, QpState, QpType, SrqAttributes,
-    SrqInit, VerbError, WcStatus, XrcSrq, XrcdId,
+    CqId, Mtu, PdId, QpAttributeMask, QpCapabilities, QpCreateFlags, QpInit, QpState, QpType,
+    SrqAttributes, SrqInit, VerbError, WcStatus, XrcSrq, XrcdId,
 };
 use softrnic_model::{Device, DeviceConfig};
 
@@ -21,6 +21,7 @@ fn target(xrcd: Option<XrcdId>) -> QpInit {
         xrcd,
         cap: QpCapabilities { max_send_wr: u32::MAX, ..QpCapabilities::default() },
         signal_all: false,
+        create_flags: QpCreateFlags::empty(),
     }
 }
 
