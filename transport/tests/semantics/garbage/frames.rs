@@ -16,8 +16,8 @@ pub(super) struct Frames {
 impl Frames {
     /// What really passes between queue pairs that do everything.
     pub(super) fn recorded() -> Self {
-        let by_type =
-            [QpType::Rc, QpType::Uc, QpType::Ud].map(|qp_type| (qp_type, record(qp_type)));
+        let by_type = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcSend]
+            .map(|qp_type| (qp_type, record(qp_type)));
         Self { by_type: by_type.into() }
     }
 
@@ -32,15 +32,25 @@ impl Frames {
         let target =
             if rng.chance(50) { &targets[rng.below(2) as usize] } else { rng.pick(&targets) };
         // Sometimes of another service.
-        let of_service = |(qp_type, _): &&(QpType, _)| *qp_type == target.qp_type;
+        // Both ends of XRC have been recorded together.
+        let recorded = match target.qp_type {
+            QpType::XrcRecv => QpType::XrcSend,
+            of @ (QpType::Rc | QpType::Uc | QpType::Ud | QpType::XrcSend) => of,
+        };
+        let of_service = |(qp_type, _): &&(QpType, _)| *qp_type == recorded;
         let (_, frames) = match self.by_type.iter().find(of_service) {
             Some(frames) if rng.chance(95) => frames,
             _ => &self.by_type[0],
         };
         // Half are responses, which only some queue pairs wait for.
-        let wanted = rng.chance(50);
+        let half = rng.chance(50);
+        let wanted = match target.qp_type {
+            QpType::XrcSend => true,
+            QpType::XrcRecv => false,
+            QpType::Rc | QpType::Uc | QpType::Ud => half,
+        };
         let mut bytes = rng.pick(frames).clone();
-        while target.qp_type == QpType::Rc && is_response(&bytes) != wanted {
+        while target.qp_type.is_reliable() && is_response(&bytes) != wanted {
             bytes.clone_from(rng.pick(frames));
         }
         aim(rng, &mut bytes, target, world.keys());
@@ -51,10 +61,13 @@ impl Frames {
     }
 }
 
-/// Whether a frame is one of the responses of RC.
+/// Whether a frame is one of the responses of RC or XRC.
 fn is_response(bytes: &[u8]) -> bool {
-    matches!(bytes[0], 0x0d..=0x12)
+    matches!(bytes[0] & !XRC, 0x0d..=0x12)
 }
+
+/// The service of XRC; the opcodes of XRC are those of RC under it.
+const XRC: u8 = 0xa0;
 
 /// Makes a frame one for `target` that is likely to be looked at.
 fn aim(rng: &mut Rng, bytes: &mut [u8], target: &Target, keys: &[Key]) {
@@ -69,18 +82,24 @@ fn aim(rng: &mut Rng, bytes: &mut [u8], target: &Target, keys: &[Key]) {
     };
     bytes[9..12].copy_from_slice(&psn.get().to_be_bytes()[1..]);
     // Of acknowledgements of all kinds.
-    if bytes[0] == 0x11 {
+    if bytes[0] & !XRC == 0x11 {
         bytes[12] = *rng.pick(&[0x1f, 0x00, 0x21, 0x3f, 0x60, 0x61, 0x62, 0x63, 0x64, 0x65, 0x80]);
     }
+    let is_xrc = bytes[0] & 0xe0 == XRC;
+    if is_xrc && !is_response(bytes) && rng.chance(90) {
+        bytes[12..16].copy_from_slice(&target.srq.get().to_be_bytes());
+    }
     // RETH and AtomicETH begin with address and key.
-    if matches!(bytes[0], 0x06 | 0x0a..=0x0c | 0x13 | 0x14 | 0x26 | 0x2a | 0x2b) {
+    let kind = bytes[0] & !XRC;
+    if matches!(kind, 0x06 | 0x0a..=0x0c | 0x13 | 0x14 | 0x1c | 0x1d | 0x26 | 0x2a | 0x2b) {
+        let behind = 12 + 4 * usize::from(is_xrc) + 4 * usize::from(kind == 0x1c);
         let address = match rng.below(4) {
             0 => rng.next(),
             1 => u64::MAX - rng.below(64),
             _ => BASE + rng.below(4200) / 8 * 8,
         };
-        bytes[12..20].copy_from_slice(&address.to_be_bytes());
-        bytes[20..24].copy_from_slice(&rng.pick(keys).0.to_be_bytes());
+        bytes[behind..behind + 8].copy_from_slice(&address.to_be_bytes());
+        bytes[behind + 8..behind + 12].copy_from_slice(&rng.pick(keys).0.to_be_bytes());
     }
 }
 
@@ -102,7 +121,8 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
 }
 
 fn record(qp_type: QpType) -> Vec<Vec<u8>> {
-    let setup = Setup { mtu: softrnic_model::verbs::Mtu::B256, ..Setup::of(qp_type) };
+    let setup = if qp_type == QpType::XrcSend { Setup::xrc() } else { Setup::of(qp_type) };
+    let setup = Setup { mtu: softrnic_model::verbs::Mtu::B256, ..setup };
     let mut bench = setup.pair();
     let b = bench.remote(B);
     let datagram = (qp_type == QpType::Ud).then(|| bench.datagram(A, B));
@@ -118,6 +138,7 @@ fn record(qp_type: QpType) -> Vec<Vec<u8>> {
         b.read(0),
         b.add(0, 1),
         b.swap(0, 1, 2),
+        b.atomic_write(0),
     ];
     for op in datagram.into_iter().chain(ops) {
         for len in [0, 8, 700] {
@@ -125,6 +146,7 @@ fn record(qp_type: QpType) -> Vec<Vec<u8>> {
             let _ = bench.try_post(A, &wr(1, op).at(0..len));
         }
     }
+    let _ = bench.try_post(A, &wr(1, b.flush(0, 8)));
     // A NAK or two.
     bench.tap.once("A RDMA_WRITE_MIDDLE 13", Fate::Drop);
     bench.tap.rule(|seen| if seen.text.contains("ONLY 3") { Fate::Mark } else { Fate::Pass });

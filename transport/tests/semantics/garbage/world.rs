@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use softrnic_model::counters::Counter;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
-    Access, Key, Mtu, Psn, QpNum, QpState, QpType, SendFlags, SrqAttributes, WindowType,
+    Access, Key, Mtu, Psn, QpNum, QpState, QpType, SendFlags, SrqAttributes, SrqNum, WindowType,
 };
 use softrnic_model::wire::Route;
 use softrnic_model::{Device, FrameOut, MemoryId};
 use softrnic_transport::sim::{Fabric, FabricConfig, Fate, Host};
 
-use crate::bench::{A, B, BASE, Bench, EndId, Rng, Setup, send, wr};
+use crate::bench::{A, B, BASE, Bench, End, EndId, Rng, Setup, send, wr};
 
 /// A queue pair that packets are aimed at.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Target {
     pub(super) expected: Psn,
     /// The first of its own packets that is not acknowledged.
     pub(super) first_psn: Psn,
+    /// What requests of XRC have to name.
+    pub(super) srq: SrqNum,
 }
 
 /// What can be seen of a device from outside.
@@ -45,7 +47,7 @@ pub(super) struct World {
 }
 
 /// Types, and the states that queue pairs of each are in.
-const KINDS: [(QpType, QpState); 13] = [
+const KINDS: [(QpType, QpState); 16] = [
     (QpType::Rc, QpState::Rts),
     (QpType::Rc, QpState::Rts),
     (QpType::Rc, QpState::Rtr),
@@ -59,6 +61,9 @@ const KINDS: [(QpType, QpState); 13] = [
     (QpType::Ud, QpState::Rts),
     (QpType::Ud, QpState::Rtr),
     (QpType::Ud, QpState::Err),
+    (QpType::XrcSend, QpState::Rts),
+    (QpType::XrcSend, QpState::Rtr),
+    (QpType::XrcSend, QpState::Err),
 ];
 
 const MEMORY: usize = 1 << 13;
@@ -206,13 +211,19 @@ impl World {
     }
 
     pub(super) fn targets(&self) -> Vec<Target> {
-        let target = |end: &EndId| {
-            let of = self.bench.end(*end);
-            let (attr, init) = self.host().device.query_qp(of.qp).unwrap();
-            let first_psn = of.first_psn;
-            Target { num: of.qp, qp_type: init.qp_type, expected: attr.rq_psn, first_psn }
+        let target = |of: End, num: QpNum| {
+            let (attr, init) = self.host().device.query_qp(num).unwrap();
+            let srq = of.srq.filter(|_| of.xrcd.is_some());
+            let srq = srq.map(|srq| self.host().device.srq_number(srq).unwrap());
+            let (qp_type, expected, first_psn) = (init.qp_type, attr.rq_psn, of.first_psn);
+            Target { num, qp_type, expected, first_psn, srq: srq.unwrap_or_default() }
         };
-        self.ends.iter().map(target).collect()
+        let ends = self.ends.iter().map(|end| self.bench.end(*end));
+        ends.flat_map(|of| {
+            let serves = (of.target != of.qp).then(|| target(of, of.target));
+            core::iter::once(target(of, of.qp)).chain(serves)
+        })
+        .collect()
     }
 
     pub(super) fn states(&self) -> Vec<QpState> {
@@ -279,8 +290,8 @@ impl World {
             |name: &str| !name.starts_with("drop_") && name != "rcvd_pkts" && name != "ecn_marked";
         let counted = counters.iter().filter(|(name, ..)| told(name)).map(|(.., n)| n).collect();
         let device = &self.host().device;
-        let pairs = self.ends.iter().map(|end| {
-            let attr = device.query_qp(self.bench.end(*end).qp).unwrap().0;
+        let pairs = self.targets().into_iter().map(|target| {
+            let attr = device.query_qp(target.num).unwrap().0;
             (attr.state, attr.rq_psn)
         });
         Seen { drops: self.drops(), everything_else: (counted, pairs.collect(), device.has_work()) }
@@ -312,11 +323,12 @@ impl World {
 }
 
 fn setup(rng: &mut Rng, qp_type: QpType) -> Setup {
-    let mut setup = Setup::of(qp_type);
+    let mut setup = if qp_type == QpType::XrcSend { Setup::xrc() } else { Setup::of(qp_type) };
     setup.mtu = Mtu::B256;
     setup.memory = MEMORY;
     setup.first_psn = std::array::from_fn(|_| rng.below(1 << 24) as u32);
-    setup.srq = rng.chance(30).then_some(SrqAttributes { max_wr: 8, max_sge: 2, srq_limit: 0 });
+    let shared = rng.chance(30) || setup.srq.is_some();
+    setup.srq = shared.then_some(SrqAttributes { max_wr: 8, max_sge: 2, srq_limit: 0 });
     (setup.cap.max_send_wr, setup.cap.max_recv_wr) = (8, 8);
     setup.cap.max_inline_data = 0;
     setup.cqe = 32;
