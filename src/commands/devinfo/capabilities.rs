@@ -66,7 +66,7 @@ const CAPABILITIES: [Capability; 47] = [
     no("connection_manager", "rdma_cm"),
     no("shared_address", "several processes on one address"),
     no("same_host_shared_memory", ""),
-    no("c_library", "libibverbs.so.1 and librdmacm.so.1 for unmodified programs"),
+    yes("c_library", "libibverbs.so.1 for unmodified programs"),
 ];
 
 const COLUMNS: [Column; 3] = [

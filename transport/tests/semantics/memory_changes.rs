@@ -185,9 +185,13 @@ fn the_source_of_a_send_changes_before_it_is_sent_again() {
         assert_eq!(bench.sends(A), [(1, Success)], "{how:?}");
         change(&mut bench, A, key, how);
         bench.run();
-        // The key stays when only rights change, and to be read locally needs none.
-        let needs_none = matches!(how, WithoutRights);
-        let (status, state) = if needs_none { (Success, Rts) } else { (LocalProtectionError, Err) };
+        // Reading its own memory is a right that nobody can take from a program.
+        let (status, state) = match how {
+            WithoutRights => (Success, Rts),
+            Unmapped | Deregistered | Moved | Shrunk | InAnotherDomain => {
+                (LocalProtectionError, Err)
+            }
+        };
         assert_eq!(bench.sends(A), [(2, status)], "{how:?}");
         assert_eq!(bench.states(), (state, Rts));
         assert_eq!(bench.async_events(A), []);

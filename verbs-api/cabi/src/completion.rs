@@ -5,12 +5,12 @@ use core::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use softrnic_model::verbs::Wc;
+use softrnic_model::verbs::{CqModeration, Wc};
 use softrnic_verbs::provider::CqInit;
 
 use crate::convert::put_if_wanted;
 use crate::errno::{Errno, Result, guarded, number, pointer, status};
-use crate::layout::{Zeroed, ibv_comp_channel, ibv_cq_ex};
+use crate::layout::{Zeroed, ibv_comp_channel, ibv_cq_ex, ibv_modify_cq_attr};
 use crate::object::{Object, Ptr, live};
 use crate::objects::{Channel, Context, Cq, DomainRole, Pd};
 use crate::shared::Tally;
@@ -146,6 +146,22 @@ pub(crate) extern "C" fn resize_cq(cq: Option<Ptr<Cq>>, entries: c_int) -> c_int
         let granted = c_int::try_from(granted)?;
         queue.change(|cq| cq.cqe = granted);
         Ok(())
+    })
+}
+
+pub(crate) extern "C" fn modify_cq(
+    cq: Option<Ptr<Cq>>,
+    attr: Option<&ibv_modify_cq_attr>,
+) -> c_int {
+    status(|| {
+        /// `IBV_CQ_ATTR_MODERATE`
+        const MODERATE: u32 = 1;
+        let (queue, attr) = (live(&cq)?, attr.ok_or(Errno::INVALID)?);
+        if attr.attr_mask != MODERATE {
+            return Err(Errno::INVALID);
+        }
+        let (count, period_us) = (attr.moderate.cq_count, attr.moderate.cq_period);
+        Ok(queue.shared.device()?.moderate_cq(queue.id, CqModeration { count, period_us })?)
     })
 }
 

@@ -53,6 +53,7 @@ fn table(context: ibv_context) -> verbs_context {
         alloc_parent_domain: Some(domain::alloc_parent_domain),
         dealloc_td: Some(domain::dealloc_td),
         alloc_td: Some(domain::alloc_td),
+        modify_cq: Some(completion::modify_cq),
         query_rt_values: Some(query::query_rt_values),
         create_cq_ex: Some(cq_ex::create_cq_ex),
         query_device_ex: Some(query::query_device_ex),

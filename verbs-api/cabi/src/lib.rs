@@ -1,12 +1,12 @@
 //! The drop-in `libibverbs.so.1` and `librdmacm.so.1`: unmodified RDMA programs on an emulated device.
 //!
-//! Read first: [`exports`], the table of what C finds by name; [`object`], what the pointers lead to;
-//! [`errno`], how C hears of failures. The rest is a module per chapter of the verbs, each a thin layer
+//! Read first: `exports`, the table of what C finds by name; `object`, what the pointers lead to;
+//! `errno`, how C hears of failures. The rest is a module per chapter of the verbs, each a thin layer
 //! over [`softrnic_verbs::provider::Context`].
 //!
 //! Everything that C calls is a safe function: arguments are `Option<Ptr<_>>` for objects and
-//! `Option<&_>` for structs, which C vouches for by calling, and `unsafe` is left to [`object`] and
-//! [`convert`], to the memory that programs register, and to a few calls of the C library.
+//! `Option<&_>` for structs, which C vouches for by calling, and `unsafe` is left to `object` and
+//! `convert`, to the memory that programs register, and to a few calls of the C library.
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #![deny(unsafe_code)]
 

@@ -3,7 +3,9 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use softrnic_model::verbs::{CqId, Gid, PdId, QpAttributeMask, QpInit, QpNum, QpType};
+use softrnic_model::verbs::{
+    CqId, Gid, PdId, QpAttributeMask, QpAttributes, QpInit, QpNum, QpType,
+};
 
 use crate::completion::counts;
 use crate::convert::{qp_changes, qp_type};
@@ -207,15 +209,19 @@ pub(crate) extern "C" fn destroy_qp(qp: Option<Ptr<Qp>>) -> c_int {
     })
 }
 
-/// A rate is kept and reported; bursts and packet sizes are not.
+/// Only the rate itself: bursts and packet sizes cannot be asked for.
 pub(crate) extern "C" fn modify_qp_rate_limit(
     qp: Option<Ptr<Qp>>,
     attr: Option<&ibv_qp_rate_limit_attr>,
 ) -> c_int {
     status(|| {
-        live(&qp)?;
-        attr.ok_or(Errno::INVALID)?;
-        Err(Errno::NOT_SUPPORTED)
+        let pair = live(&qp)?;
+        let attr = attr.ok_or(Errno::INVALID)?;
+        if attr.max_burst_sz != 0 || attr.typical_pkt_sz != 0 || attr.comp_mask != 0 {
+            return Err(Errno::NOT_SUPPORTED);
+        }
+        let changes = QpAttributes { rate_limit: attr.rate_limit, ..QpAttributes::default() };
+        Ok(pair.shared.device()?.modify_qp(pair.number, &changes, QpAttributeMask::RATE_LIMIT)?)
     })
 }
 

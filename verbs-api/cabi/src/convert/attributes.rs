@@ -12,8 +12,9 @@ use softrnic_verbs::provider::MemoryCapabilities;
 use super::requests::access;
 use crate::errno::{Errno, Result};
 use crate::layout::{
-    Zeroed, ibv_ah_attr, ibv_device_attr, ibv_device_attr_ex, ibv_gid, ibv_global_route,
-    ibv_odp_caps, ibv_pci_atomic_caps, ibv_port_attr, ibv_qp_attr, ibv_qp_cap,
+    Zeroed, ibv_ah_attr, ibv_cq_moderation_caps, ibv_device_attr, ibv_device_attr_ex, ibv_gid,
+    ibv_global_route, ibv_odp_caps, ibv_packet_pacing_caps, ibv_pci_atomic_caps, ibv_port_attr,
+    ibv_qp_attr, ibv_qp_cap,
 };
 use crate::query::GIDS_MIN;
 
@@ -112,6 +113,15 @@ pub(crate) fn extended_attr(
         completion_timestamp_mask: u64::MAX,
         hca_core_clock: device.core_clock_khz,
         device_cap_flags_ex: capabilities(device),
+        packet_pacing_caps: ibv_packet_pacing_caps {
+            qp_rate_limit_min: device.qp_rate_limit_min,
+            qp_rate_limit_max: device.qp_rate_limit_max,
+            supported_qpts: 1 << QpType::Rc as u32,
+        },
+        cq_mod_caps: ibv_cq_moderation_caps {
+            max_cq_count: device.max_cq_moderation_count,
+            max_cq_period: device.max_cq_moderation_period_us,
+        },
         max_dm_size: memory.max_dm_size,
         pci_atomic_caps: ibv_pci_atomic_caps {
             fetch_add: EIGHT_BYTES,

@@ -90,6 +90,51 @@ static void out_of_range(struct bench *b)
 	CHECK(ibv_node_type_str(-5) && ibv_event_type_str(-5) && ibv_port_state_str(-5));
 }
 
+static void kinds_of_memory_and_limits(struct bench *b)
+{
+	struct ibv_device_attr_ex device;
+	GIVES(ibv_query_device_ex(b->context, NULL, &device), 0);
+	CHECK(device.max_dm_size && device.cq_mod_caps.max_cq_count);
+	CHECK(device.odp_caps.general_caps & IBV_ODP_SUPPORT);
+	CHECK(device.packet_pacing_caps.supported_qpts == 1 << IBV_QPT_RC);
+	char there[8] = "abcdefg", back[8] = "";
+	struct ibv_dm *dm = ibv_alloc_dm(b->context, &(struct ibv_alloc_dm_attr){ .length = 64 });
+	CHECK(dm);
+	GIVES(ibv_memcpy_to_dm(dm, 56, there, 8), 0);
+	GIVES(ibv_memcpy_from_dm(back, dm, 56, 8), 0);
+	CHECK(!memcmp(there, back, 8));
+	GIVES(ibv_memcpy_to_dm(dm, 60, there, 8), EFAULT);
+	GIVES(ibv_memcpy_to_dm(dm, 1, there, 4), EFAULT);
+	unsigned access = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE;
+	NO(ibv_reg_dm_mr(b->pd, dm, 0, 128, access), EINVAL);
+	struct ibv_mr *mr = ibv_reg_dm_mr(b->pd, dm, 0, 64, access);
+	CHECK(mr);
+	GIVES(ibv_free_dm(dm), EBUSY);
+	GIVES(ibv_dereg_mr(mr), 0);
+	GIVES(ibv_free_dm(dm), 0);
+	mr = ibv_alloc_null_mr(b->pd);
+	CHECK(mr && mr->length == SIZE_MAX);
+	GIVES(ibv_dereg_mr(mr), 0);
+
+	struct ibv_modify_cq_attr moderate = { .attr_mask = IBV_CQ_ATTR_MODERATE,
+					       .moderate = { .cq_count = 4, .cq_period = 100 } };
+	GIVES(ibv_modify_cq(b->cq, &moderate), 0);
+	moderate.attr_mask = 1 << 5;
+	GIVES(ibv_modify_cq(b->cq, &moderate), EINVAL);
+	struct ibv_qp_rate_limit_attr rate = {
+		.rate_limit = device.packet_pacing_caps.qp_rate_limit_max };
+	GIVES(ibv_modify_qp_rate_limit(b->qp, &rate), 0);
+	rate.max_burst_sz = 1;
+	GIVES(ibv_modify_qp_rate_limit(b->qp, &rate), EOPNOTSUPP);
+	struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+	GIVES(ibv_query_rt_values_ex(b->context, &values), 0);
+	CHECK(values.raw_clock.tv_nsec > 0);
+	values.comp_mask = 0;
+	GIVES(ibv_query_rt_values_ex(b->context, &values), EINVAL);
+	NO(ibv_open_xrcd(b->context, &(struct ibv_xrcd_init_attr){ .comp_mask = 3, .fd = -1 }), EINVAL);
+	NO(ibv_open_xrcd(b->context, &(struct ibv_xrcd_init_attr){ .comp_mask = 3, .fd = 999 }), EBADF);
+}
+
 static void work_requests(struct bench *b)
 {
 	struct ibv_sge sge[3] = { { (uintptr_t)b->buffer, 8, b->mr->lkey } };
@@ -140,6 +185,7 @@ int main(void)
 	destroyed_and_null(&b);
 	in_use(&b);
 	out_of_range(&b);
+	kinds_of_memory_and_limits(&b);
 	work_requests(&b);
 	GIVES(ibv_dereg_mr(b.mr), 0);
 	GIVES(ibv_destroy_qp(b.qp), 0);
