@@ -123,11 +123,12 @@ impl Profile {
     }
 }
 
-/// Whether another process has the port at the address for itself.
+/// Whether another process has the port at the address, and does not share it.
 const fn is_taken(error: &OpenError) -> bool {
     matches!(
         error,
-        OpenError::Link(udp::OpenError::PortInUse { .. })
+        OpenError::Sharing(_)
+            | OpenError::Link(udp::OpenError::PortInUse { .. })
             | OpenError::Unshared(udp::OpenError::PortInUse { .. }, _)
     )
 }

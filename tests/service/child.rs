@@ -245,8 +245,8 @@ impl Device {
                     imm: Some(imm.parse().unwrap()),
                 };
                 let sges = &[self.mr.sge(0, 100)];
-                let wr =
-                    SendWr { wr_id: 1, op, flags: SendFlags::SIGNALED, sges, ..SendWr::default() };
+                let flags = SendFlags::SIGNALED;
+                let wr = SendWr { wr_id: 1, op, flags, sges, ..SendWr::default() };
                 qp.post_send(&[wr]).unwrap();
                 self.cq.wait_success(PATIENCE).unwrap();
                 "told".into()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::child::{Child, connect, start_write, write};
-use crate::world::{Foreground, SERVICE, free_port, kill, lives, service_of, until};
+use crate::world::{Foreground, SERVICE, free_port, kill, lives, service_of, signal, until};
 
 #[test]
 fn traffic_goes_on_whoever_of_service_and_keeper_is_killed() {
@@ -75,6 +75,38 @@ fn a_killed_process_is_missed_and_its_slot_is_used_again() {
     let mut c = Child::new(port, at);
     connect(&mut heir, &mut c);
     assert_eq!(write(&mut heir, &c, 10), "done");
+}
+
+#[test]
+fn when_both_are_killed_a_newcomer_is_told_who_has_the_port() {
+    let (port, at) = (free_port(), "127.0.66.31");
+    let mut a = Child::new(port, at);
+    let before = service_of(port).unwrap();
+    // Neither can start the other one again.
+    signal("STOP", before.keeper);
+    signal("STOP", before.service);
+    kill(before.service);
+    kill(before.keeper);
+    until("both are gone", || (!lives(before.service) && !lives(before.keeper)).then_some(()));
+    let told = Child::start(port, at, None).ready().unwrap_err();
+    let expected = format!("UDP port {port} of {at} is in use by process {}", a.id());
+    assert!(told.contains(&expected), "{told}");
+    // The process itself goes on: it was the only one.
+    let mut b = Child::new(port, "127.0.66.32");
+    connect(&mut a, &mut b);
+    assert_eq!(write(&mut b, &a, 10), "done");
+    a.kill();
+    until("the address is free", || Child::start(port, at, None).ready().ok());
+}
+
+#[test]
+fn a_port_that_a_process_has_for_itself_is_not_shared() {
+    let (port, at) = (free_port(), "127.0.66.33");
+    let alone = std::net::UdpSocket::bind((at, port)).unwrap();
+    let told = Child::start(port, at, None).ready().unwrap_err();
+    assert!(told.contains(&format!("in use by process {}", std::process::id())), "{told}");
+    drop(alone);
+    Child::new(port, at);
 }
 
 #[test]

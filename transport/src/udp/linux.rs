@@ -142,8 +142,9 @@ impl Calls {
         self.streak = if bytes < LARGE { self.streak + 1 } else { 0 };
         let bytes = bytes.min(BUFFER_LEN);
         let control = self.receive_controls[0].received(control_len(&header));
-        if let Some(arrival) = read_arrival(&name, bytes, control) {
-            take(&arrival, &self.buffers[0][..bytes]);
+        let bytes = &self.buffers[0][..bytes];
+        if let Some((arrival, bytes)) = understood(&header, &name, control, bytes) {
+            take(&arrival, bytes);
         }
         Ok(1)
     }
@@ -186,17 +187,10 @@ impl Calls {
             let header = &headers[i].msg_hdr;
             let bytes = usize::try_from(headers[i].msg_len).unwrap_or(0).min(BUFFER_LEN);
             total += bytes;
-            let received = &self.buffers[i][..bytes];
-            if header.msg_namelen == 0 {
-                // Not a UDP socket, whose datagrams all have a source.
-                if let Some((arrival, datagrams)) = taken_apart(received) {
-                    take(&arrival, datagrams);
-                }
-                continue;
-            }
             let control = self.receive_controls[i].received(control_len(header));
-            if let Some(arrival) = read_arrival(&names[i], bytes, control) {
-                take(&arrival, received);
+            let bytes = &self.buffers[i][..bytes];
+            if let Some((arrival, bytes)) = understood(header, &names[i], control, bytes) {
+                take(&arrival, bytes);
             }
         }
         if received < RECEIVE_BATCH || total > received * LARGE {
@@ -362,6 +356,20 @@ fn put_control(control: &mut Control, burst: &Burst) {
         let segment = u16::try_from(burst.segment).unwrap_or(u16::MAX);
         control.push(libc::SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes());
     }
+}
+
+/// What was received, and what is known of it. What comes without a source does not come from a
+/// UDP socket but from a relay.
+fn understood<'a>(
+    header: &libc::msghdr,
+    name: &[u8; NAME_LEN],
+    control: super::control::Messages<'_>,
+    bytes: &'a [u8],
+) -> Option<(Arrival, &'a [u8])> {
+    if header.msg_namelen == 0 {
+        return taken_apart(bytes);
+    }
+    Some((read_arrival(name, bytes.len(), control)?, bytes))
 }
 
 /// What the name and the control messages of a received datagram of `bytes` bytes say.

@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use rustix::net::sockopt::socket_type;
-use rustix::net::{SocketType, getsockname};
+use rustix::net::{SocketAddrUnix, SocketType, getpeername, getsockname};
 
 /// How many forks lie between the process that loaded the library and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -59,7 +59,15 @@ extern "C" fn in_child() {
     });
 }
 
-/// Closes a descriptor if it is the socket of a device.
+/// Whether a socket is a connection to the port service: who has a copy of it keeps the slot.
+fn leads_to_service(socket: BorrowedFd<'_>) -> bool {
+    let peer = getpeername(socket).ok().flatten();
+    let peer = peer.and_then(|peer| SocketAddrUnix::try_from(peer).ok());
+    let name = peer.as_ref().and_then(SocketAddrUnix::abstract_name);
+    name.is_some_and(|name| name.starts_with(b"softrnic/"))
+}
+
+/// Closes a descriptor if it is a socket of a device.
 #[expect(unsafe_code, reason = "closes what objects of the parent own")]
 fn close_if_ours(descriptor: RawFd) {
     // SAFETY: it was open a moment ago, and this process has one thread.
@@ -68,7 +76,8 @@ fn close_if_ours(descriptor: RawFd) {
     let address = getsockname(socket).ok().filter(|_| is_datagram);
     let address = address.and_then(|address| std::net::SocketAddr::try_from(address).ok());
     let port = address.map_or(0, |address| address.port());
-    if port != 0 && PORTS.iter().any(|known| known.load(Ordering::Relaxed) == port) {
+    let of_device = port != 0 && PORTS.iter().any(|known| known.load(Ordering::Relaxed) == port);
+    if of_device || leads_to_service(socket) {
         // SAFETY: the device that owns it is never used in this process, and never dropped.
         drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
     }

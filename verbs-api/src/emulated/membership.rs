@@ -61,6 +61,8 @@ impl Membership {
                 Err(JoinError::Refused(Refusal::AddressNotHere)) => {
                     return Ok((Self::Alone, Vec::new()));
                 }
+                // A process has the port for itself: which one, the port tells.
+                Err(JoinError::Refused(Refusal::AddressInUse(uid))) if !is_of_others(uid) => {}
                 Err(error) => return Err(OpenError::Sharing(error.to_string())),
             }
         }
@@ -155,6 +157,12 @@ impl Membership {
             }
         }
     }
+}
+
+/// Whether it is another user who has the port.
+#[cfg(target_os = "linux")]
+fn is_of_others(uid: Option<u32>) -> bool {
+    uid.is_some_and(|uid| uid != rustix::process::geteuid().as_raw())
 }
 
 #[cfg(target_os = "linux")]

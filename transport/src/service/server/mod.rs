@@ -33,6 +33,8 @@ const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 const LINGER: Duration = Duration::from_millis(500);
 /// Connections that one user may have at a time.
 const CONNECTIONS_MAX: usize = 300;
+/// Connections that are taken in before clients have their turn.
+const ARRIVALS_MAX: usize = 64;
 /// Batches of packets for slot 0 that are looked at before clients have their turn.
 const BATCHES_MAX: usize = 4;
 
@@ -277,9 +279,9 @@ impl Server {
         }
     }
 
-    /// Takes in everybody who waits.
+    /// Takes in those who wait, some at a time: there may be no end of them.
     fn accept(&mut self) {
-        loop {
+        for _ in 0..ARRIVALS_MAX {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let connection = match accept_with(&self.listener, flags) {
                 Ok(connection) => connection,
