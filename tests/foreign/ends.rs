@@ -83,8 +83,9 @@ impl Running {
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log.try_clone().unwrap())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{what}: {error}"));
+            .spawn();
+        assert!(child.is_ok(), "{what}: {child:?}");
+        let child = child.unwrap();
         Self { child: Some(child), log }
     }
 
