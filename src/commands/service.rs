@@ -13,10 +13,12 @@ use crate::units;
 const IDLE: Duration = Duration::from_secs(3);
 
 const AFTER_HELP: &str = "\
-Programs start a service themselves when they need one, for their own user, and it ends a few
-seconds after the last of them. Start one by hand to serve several users on the same address:
-  softrnic service --allow-uid 1000,1001
+Examples:
+  softrnic service --allow-uid 1000,1001     several users share the addresses of this host
+  softrnic service --idle 1m                 until nobody has needed it for a minute
 
+Programs start a service themselves when they need one, for their own user, and it ends a few
+seconds after the last of them.
 `softrnic ps` shows who shares which address. SOFTRNIC_SERVICE=off makes a program do without.";
 
 /// Own a UDP port for many processes: each gets a slot of the queue pair numbers, and the packets

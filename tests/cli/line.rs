@@ -3,8 +3,10 @@
 use super::{Ran, command, run};
 
 /// Every command, the program itself included.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 13] = [
     "",
+    "ps",
+    "service",
     "demo",
     "devinfo",
     "pingpong",

@@ -66,30 +66,36 @@ pub(crate) fn lives(pid: u32) -> bool {
 
 /// A service in the foreground. It is asked to end when this goes.
 #[derive(Debug)]
-pub(crate) struct Foreground(std::process::Child);
+pub(crate) struct Foreground {
+    process: std::process::Child,
+    port: u16,
+}
 
 impl Foreground {
     pub(crate) fn start(port: u16, options: &str) -> Self {
         let mut command = Command::new(SERVICE);
         command.args(["service", "--udp-port", &port.to_string()]);
         let command = command.args(options.split_ascii_whitespace()).stdin(Stdio::null());
-        let service = Self(command.spawn().unwrap());
+        let service = Self { process: command.spawn().unwrap(), port };
         until("the service is there", || service_of(port));
         service
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.0.id()
+        self.process.id()
     }
 }
 
 impl Drop for Foreground {
     fn drop(&mut self) {
-        if self.0.try_wait().unwrap().is_some() {
+        if self.process.try_wait().unwrap().is_some() {
+            // It was killed, and another one has taken its place in the background.
+            let all = services(self.port).into_iter().filter_map(|listed| listed.listing.ok());
+            all.for_each(|listing| signal("TERM", listing.service));
             return;
         }
-        signal("TERM", self.0.id());
-        let ended = self.0.wait().unwrap();
+        signal("TERM", self.process.id());
+        let ended = self.process.wait().unwrap();
         assert!(std::thread::panicking() || ended.success(), "{ended}");
     }
 }
