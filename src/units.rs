@@ -120,8 +120,8 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
     let mistyped = text.contains([':', ','])
         || !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     if mistyped {
-        return Err("it is neither an IP address (or several, with commas between) nor the name \
-                    of an interface"
+        return Err("it is neither an IP address nor the name of an interface; several addresses \
+                    have commas between them"
             .into());
     }
     let named = (1..=INTERFACE_NAME_MAX).contains(&text.len())

@@ -47,6 +47,11 @@ impl Variables {
         if std::env::var_os("SOFTRNIC_STAT").is_none() {
             variables.set("SOFTRNIC_STAT", "1");
         }
+        // Who starts the service that shares the address: this program can.
+        if let (None, Ok(program)) = (std::env::var_os("SOFTRNIC_SERVICE"), std::env::current_exe())
+        {
+            variables.set("SOFTRNIC_SERVICE", program);
+        }
         variables
     }
 

@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod c_programs;
-mod perftest;
 mod programs;
 mod rdma_core;
 mod setup;
