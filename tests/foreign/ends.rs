@@ -1,8 +1,10 @@
 //! Two processes that talk: a server at one address, a client at another.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -39,6 +41,38 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// A folder for a test, which goes with it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("softrnic {name} {}", std::process::id()));
+        _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Builds a C program in a folder, with a compiler that is installed.
+pub(crate) fn built(compiler: &str, source: &str, folder: &Scratch) -> PathBuf {
+    let program = folder.path().join(Path::new(source).file_stem().unwrap());
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
 /// How an end is started, beside its program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setting<'a> {
@@ -65,6 +99,7 @@ pub(crate) fn on_device(address: IpAddr, setting: &Setting<'_>) -> Command {
 pub(crate) struct Running {
     child: Option<Child>,
     what: String,
+    log: File,
 }
 
 /// What a process said in the end.
@@ -78,13 +113,15 @@ impl Running {
         let what = format!("{command:?}");
         // One file for both streams keeps the order of their lines, and never fills up.
         let log = tempfile();
+        // To be read from its start, which a copy of the descriptor would not do.
+        let reader = File::open(format!("/proc/self/fd/{}", log.as_raw_fd())).unwrap();
         let child = command
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        Self { child: Some(child), what }
+        Self { child: Some(child), what, log: reader }
     }
 
     /// Waits until it listens on a TCP port.
@@ -98,25 +135,35 @@ impl Running {
         }
     }
 
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&self) -> bool {
+        let id = self.child.as_ref().unwrap().id();
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        !stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))
+    }
+
     /// Waits for its end.
     pub(crate) fn finish(mut self) -> Ended {
         let mut child = self.child.take().unwrap();
-        let log = format!("/proc/{}/fd/1", child.id());
-        let log = std::fs::File::open(log);
         let begun = Instant::now();
         loop {
             if let Some(status) = child.try_wait().unwrap() {
-                let text = log.and_then(std::io::read_to_string).unwrap_or_default();
-                return Ended { good: status.success(), text };
+                return Ended { good: status.success(), text: self.text() };
             }
             if begun.elapsed() > PATIENCE {
                 _ = child.kill();
                 _ = child.wait();
-                let text = log.and_then(std::io::read_to_string).unwrap_or_default();
+                let text = self.text();
                 return Ended { good: false, text: format!("it does not end\n{text}") };
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn text(&self) -> String {
+        let mut bytes = Vec::new();
+        _ = (&self.log).read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -130,7 +177,7 @@ impl Drop for Running {
 }
 
 /// A file without a name, so that nothing is left behind.
-fn tempfile() -> std::fs::File {
+fn tempfile() -> File {
     use std::os::unix::fs::OpenOptionsExt as _;
     std::fs::OpenOptions::new()
         .read(true)
@@ -199,10 +246,8 @@ impl Running {
     fn kill(mut self) -> Ended {
         std::thread::sleep(Duration::from_millis(200));
         let child = self.child.as_mut().unwrap();
-        let log = std::fs::File::open(format!("/proc/{}/fd/1", child.id()));
         _ = child.kill();
-        let text = log.and_then(std::io::read_to_string).unwrap_or_default();
-        Ended { good: false, text }
+        Ended { good: false, text: self.text() }
     }
 }
 
