@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -38,6 +39,38 @@ pub(crate) fn fresh_address() -> IpAddr {
 /// A TCP port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A folder for a test, which goes with it.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("softrnic {name} {}", std::process::id()));
+        _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Builds a C program in a folder, with a compiler that is installed.
+pub(crate) fn built(compiler: &str, source: &str, folder: &Scratch) -> PathBuf {
+    let program = folder.path().join(Path::new(source).file_stem().unwrap());
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
 }
 
 /// How an end is started, beside its program.
@@ -79,14 +112,13 @@ impl Running {
         let what = format!("{command:?}");
         // One file for both streams keeps the order of their lines, and never fills up.
         let log = tempfile();
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log.try_clone().unwrap())
-            .spawn();
+        // To be read from its start, which a copy of the descriptor would not do.
+        let reader = File::open(format!("/proc/self/fd/{}", log.as_raw_fd())).unwrap();
+        let child =
+            command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn();
         assert!(child.is_ok(), "{what}: {child:?}");
         let child = child.unwrap();
-        Self { child: Some(child), log }
+        Self { child: Some(child), log: reader }
     }
 
     /// Waits until it listens on a TCP port.
@@ -104,6 +136,13 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(self)
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&self) -> bool {
+        let id = self.child.as_ref().unwrap().id();
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        !stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))
     }
 
     /// Waits for its end.

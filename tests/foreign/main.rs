@@ -5,9 +5,13 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot go on without fails it")]
 
+mod container;
 mod ends;
 mod ibverbs_utils;
+mod installed;
 mod ipv6;
+mod mpi;
 mod perftest;
 mod qperf;
+mod recorded;
 mod ucx;

@@ -173,7 +173,7 @@ fn prepare(device: &DeviceArgs, how: FakeSysfs, shared: &Shared) -> Result<Prepa
     let mut variables = Variables::of_device(device, shared);
     variables.put_before("LD_LIBRARY_PATH", links.as_os_str());
     if device.preload {
-        variables.put_before("LD_PRELOAD", drop_in.file().as_os_str());
+        variables.put_before("LD_PRELOAD", drop_in.preload()?.as_os_str());
     }
     let tree = match how {
         FakeSysfs::None => None,
@@ -184,7 +184,7 @@ fn prepare(device: &DeviceArgs, how: FakeSysfs, shared: &Shared) -> Result<Prepa
     }
     if how == FakeSysfs::Shim {
         let shim = Found::library(&SHIM, None)?;
-        variables.put_before("LD_PRELOAD", shim.file().as_os_str());
+        variables.put_before("LD_PRELOAD", shim.preload()?.as_os_str());
     }
     Ok(Prepared { variables, tree })
 }

@@ -64,18 +64,27 @@ fn describe(status: ExitStatus) -> String {
     format!("it ended at once ({status})")
 }
 
+/// Where an installation has the executable, from the folder of a library: beside it in a build's
+/// folder, else in `bin` for one in `lib` or in `lib/softrnic`.
+const FROM_LIBRARY: [&str; 3] = ["", "../bin", "../../bin"];
+
 /// The executable: the one that the environment names, else beside the running executable, else
-/// beside the shared library that holds this code, else on the path.
+/// where it belongs to the shared library that holds this code, else on the path.
 fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
         return std::path::absolute(named).ok();
     }
     let executable = std::env::current_exe().ok();
-    let beside = executable.into_iter().chain(own_library());
-    let folders = beside.filter_map(|file| file.parent().map(Path::to_path_buf));
+    let beside = executable.as_deref().and_then(Path::parent).map(Path::to_path_buf);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path: Vec<PathBuf> = std::env::split_paths(&path).filter(|f| f.is_absolute()).collect();
-    folders.chain(path).map(|folder| folder.join(EXECUTABLE)).find(|file| is_executable(file))
+    let folders = beside.into_iter().chain(of_library()).chain(path);
+    folders.map(|folder| folder.join(EXECUTABLE)).find(|file| is_executable(file))
+}
+
+fn of_library() -> impl Iterator<Item = PathBuf> {
+    let library = own_library();
+    FROM_LIBRARY.iter().filter_map(move |folder| Some(library.as_ref()?.parent()?.join(folder)))
 }
 
 fn is_executable(file: &Path) -> bool {
