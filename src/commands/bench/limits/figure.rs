@@ -3,6 +3,7 @@
 use softrnic_verbs::Mtu;
 
 use super::limit::Limit;
+use super::perftest::Program;
 use super::sample::{Sample, Samples, Setting, WAITED_MAX, median};
 use super::{Group, device, fabric};
 use crate::error::Failure;
@@ -31,6 +32,8 @@ pub(super) enum Ours {
     Latency,
     /// WRITEs of 8 bytes between two processes, by so many threads.
     Threads(usize),
+    /// An unchanged program.
+    Perftest(Program),
 }
 
 impl Ours {
@@ -42,6 +45,7 @@ impl Ours {
             Self::Throughput(mtu) => device::throughput(mtu, setting),
             Self::Latency => device::latency(setting),
             Self::Threads(threads) => device::threads(threads, setting),
+            Self::Perftest(program) => program.sample(),
         }
     }
 }
@@ -190,8 +194,40 @@ fn figures(group: Group) -> Vec<Figure> {
             bar: Bar::None,
             how: "RC WRITEs of 8 bytes, 32 under way on each QP, to another process on loopback",
         }],
+        Group::Perftest => perftest_figures(raw(4096)),
         Group::Memcpy | Group::Crc => Vec::new(),
     }
+}
+
+fn perftest_figures(raw: Against) -> Vec<Figure> {
+    let polling = Against::Limit(Limit::UdpLatency(8 + FRAME), |same| same);
+    let bandwidth = |name, program, how| Figure {
+        name,
+        ours: Ours::Perftest(program),
+        unit: "GB/s",
+        against: raw,
+        limit_name: "raw UDP, GSO+GRO",
+        bar: Bar::RatioAtLeast(0.5),
+        how,
+    };
+    let latency = |name, program, most, how| Figure {
+        name,
+        ours: Ours::Perftest(program),
+        unit: "us",
+        against: polling,
+        limit_name: "raw UDP, polling",
+        bar: Bar::RatioAtMost(most),
+        how,
+    };
+    let send_lat = "ib_send_lat -s 2, typical: both ends poll";
+    let write_lat = "ib_write_lat -s 2, typical: both programs watch their memory, so that a \
+                     device has to take the processor from them";
+    vec![
+        bandwidth("ib_write_bw", Program::WriteBandwidth, "ib_write_bw -s 65536 -m 4096, average"),
+        bandwidth("ib_send_bw", Program::SendBandwidth, "ib_send_bw -s 65536 -m 4096, average"),
+        latency("ib_send_lat", Program::SendLatency, 2.0, send_lat),
+        latency("ib_write_lat", Program::WriteLatency, 8.0, write_lat),
+    ]
 }
 
 const COLUMNS: [Column; 10] = [
@@ -233,7 +269,12 @@ impl Figures {
             if figure.ours == Ours::IdleQp && pairs.ours.count() > 0 {
                 continue;
             }
-            let ours = setting.quiet_sample(|setting| figure.ours.sample(setting))?;
+            // Other programs choose their cores themselves.
+            let ours = if matches!(figure.ours, Ours::Perftest(_)) {
+                figure.ours.sample(setting)?
+            } else {
+                setting.quiet_sample(|setting| figure.ours.sample(setting))?
+            };
             pairs.ours.push(ours);
             if matches!(figure.against, Against::Nothing) {
                 continue;
@@ -316,8 +357,14 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_a_ratio_bar_has_something_to_compare_with() {
-        let groups =
-            [Group::InProcess, Group::Udp, Group::Latency, Group::QueuePairs, Group::Threads];
+        let groups = [
+            Group::InProcess,
+            Group::Udp,
+            Group::Latency,
+            Group::QueuePairs,
+            Group::Threads,
+            Group::Perftest,
+        ];
         let all: Vec<Figure> = groups.into_iter().flat_map(figures).collect();
         let names: std::collections::BTreeSet<_> = all.iter().map(|figure| figure.name).collect();
         assert_eq!(names.len(), all.len());

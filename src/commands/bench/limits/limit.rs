@@ -78,12 +78,12 @@ impl Limit {
             Group::InProcess => vec![Self::InProcess1, Self::InProcess32],
             Group::Memcpy => MEMORY_SIZES.map(Self::Memcpy).to_vec(),
             Group::Crc => MEMORY_SIZES.map(Self::Crc32).to_vec(),
-            Group::QueuePairs | Group::Threads => Vec::new(),
+            Group::QueuePairs | Group::Threads | Group::Perftest => Vec::new(),
         }
     }
 }
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     Group::Udp,
     Group::Latency,
     Group::InProcess,
@@ -91,6 +91,7 @@ const GROUPS: [Group; 7] = [
     Group::Crc,
     Group::QueuePairs,
     Group::Threads,
+    Group::Perftest,
 ];
 
 const COLUMNS: [Column; 10] = [
@@ -111,7 +112,10 @@ pub(super) fn report(args: &LimitsArgs) -> Result<Report, Failure> {
     let cores = Setting::cores().map_err(failed("learn the allowed cores"))?;
     let setting = Setting { time: args.sample_time(), cores, realtime: args.realtime };
     let mut groups = GROUPS.to_vec();
-    groups.retain(|group| args.only.is_empty() || args.only.contains(group));
+    groups.retain(|group| match args.only.as_slice() {
+        [] => *group != Group::Perftest,
+        only => only.contains(group),
+    });
     let limits = groups.iter().flat_map(|&group| Limit::of(group, &args.size));
     let mut measured: Vec<(Limit, Samples)> =
         limits.map(|limit| (limit, Samples::default())).collect();

@@ -23,6 +23,8 @@ mod limit;
 #[cfg(target_os = "linux")]
 mod pair;
 #[cfg(target_os = "linux")]
+mod perftest;
+#[cfg(target_os = "linux")]
 mod sample;
 #[cfg(target_os = "linux")]
 mod sys;
@@ -50,6 +52,7 @@ Examples:
   softrnic bench limits                      all groups: two minutes or more
   softrnic bench limits --quick              the same with fewer and shorter samples
   softrnic bench limits --only udp,latency   what UDP allows
+  softrnic bench limits --only perftest      unchanged ib_write_bw and others (perftest must be there)
   softrnic bench limits -s 64,1024,4096      other datagram sizes
   softrnic --json bench limits -n 15         more samples, for a program
 
@@ -65,7 +68,7 @@ sample in which other programs had our cores; above 3 % the figures are too low.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LimitsArgs {
-    /// Only these groups [default: all]
+    /// Only these groups [default: all but perftest]
     #[arg(long, value_enum, value_name = "GROUP", value_delimiter = ',')]
     only: Vec<Group>,
 
@@ -125,6 +128,8 @@ enum Group {
     QueuePairs,
     /// Two threads with a queue pair each on one device
     Threads,
+    /// perftest's programs on the drop-in library; only when asked for
+    Perftest,
 }
 
 /// The longest datagram that is a RoCEv2 frame: 4096 bytes and all headers; and what makes a burst
