@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -82,8 +83,25 @@ pub(crate) struct Setting<'a> {
     pub(crate) variables: &'a [(&'a str, &'a str)],
 }
 
+/// Builds the libraries that `softrnic run` puts before programs, from what is here now: cargo does
+/// not do it for tests.
+fn build_libraries() {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let target = Path::new(env!("CARGO_BIN_EXE_softrnic")).ancestors().nth(2).unwrap();
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.args(["build", "--quiet", "-p", "softrnic-cabi", "-p", "softrnic-sysfs-shim"]);
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", target);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success(), "the libraries do not build");
+    });
+}
+
 /// A program on the device at an address.
 pub(crate) fn on_device(address: IpAddr, setting: &Setting<'_>) -> Command {
+    build_libraries();
     let mut command = Command::new(env!("CARGO_BIN_EXE_softrnic"));
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("SOFTRNIC_")) {

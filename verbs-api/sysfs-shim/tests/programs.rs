@@ -4,14 +4,24 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
-/// The library, in the folder above that of the tests.
-fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let folder = test.parent().unwrap().parent().unwrap();
-    let file = folder.join("libsoftrnic_sysfs.so");
-    assert!(file.is_file(), "{} is built with the tests of this package", file.display());
-    file
+/// The library, built from what is here now: cargo does not do it for the tests of a `cdylib`.
+fn library() -> &'static Path {
+    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let test = std::env::current_exe().unwrap();
+        let folder = test.ancestors().nth(2).unwrap();
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.args(["build", "--quiet", "-p", "softrnic-sysfs-shim"]);
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        cargo.env("CARGO_TARGET_DIR", folder.parent().unwrap());
+        assert!(cargo.status().unwrap().success(), "the library does not build");
+        folder.join("libsoftrnic_sysfs.so")
+    });
+    &BUILT
 }
 
 /// A tree of one device, removed at the end.
