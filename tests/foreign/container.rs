@@ -1,4 +1,5 @@
-//! Two programs in a container as its engine restricts it by default: imitated without an engine.
+//! Two programs in a container as its engine restricts it by default, and one in each of two containers:
+//! imitated without an engine.
 
 use std::path::Path;
 use std::process::Command;
@@ -69,4 +70,53 @@ fn programs_talk_in_a_container() {
     assert!(ended.text.contains(&format!("user {user}\n")), "{}", ended.text);
     let service = format!("\"uid\":{user},");
     assert!(ended.text.contains(&service), "the service is not of user {user}:\n{}", ended.text);
+}
+
+/// As on a bridge of a container engine: two networks of their own, joined by a cable.
+const TWO_NETWORKS: &str = r#"
+    set -e
+    unshare -n sleep 600 &
+    other=$!
+    trap 'kill $other' EXIT
+    until [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
+    ip link add cable type veth peer name end
+    ip link set end netns $other
+    ip address add 192.0.2.1/24 dev cable
+    ip link set cable up
+    there() { nsenter --target $other --net "$@"; }
+    there ip address add 192.0.2.2/24 dev end
+    there ip link set end up
+    pair() {
+        there "$SOFTRNIC" run -- "$@" &
+        until there cat /proc/self/net/tcp /proc/self/net/tcp6 | grep -q ':4853 [0-9A-F:]* 0A'; do
+            sleep 0.05
+        done
+        "$SOFTRNIC" run -- "$@" 192.0.2.2
+        wait $!
+    }
+    "$SOFTRNIC" run -- ibv_devinfo | grep -F softrnic_cable
+    there "$SOFTRNIC" run -- ibv_devinfo | grep -F softrnic_end
+    pair ib_write_bw -n 200
+    pair ib_send_lat -n 200 -c UD
+    echo all is well
+"#;
+
+#[test]
+fn two_containers_talk() {
+    let tools = [("ib_write_bw", "perftest"), ("ip", "iproute2"), ("nsenter", "util-linux")];
+    if !tools.iter().all(|(program, package)| is_installed(program, package)) {
+        return;
+    }
+    // Such a cable takes a namespace to move it to, and its driver.
+    let cable = "ip link add one type veth peer name two";
+    let allowed = Command::new("unshare").args(["-rmn", "sh", "-c", cable]).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        cannot_run("namespaces with a veth pair may not be made here");
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-rmn", "sh", "-c", TWO_NETWORKS]);
+    command.env("SOFTRNIC", env!("CARGO_BIN_EXE_softrnic"));
+    let ended = Running::start(command).finish();
+    assert!(ended.good && ended.text.contains("all is well"), "{}", ended.text);
 }
