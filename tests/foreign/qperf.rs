@@ -20,7 +20,10 @@ fn no_test_runs_yet() {
     let mut listening = on_device(server, &Setting::default());
     listening.args(["qperf", "-lp", &port_text]);
     let _listening = Running::start(listening).await_port(port).unwrap();
-    for test in TESTS.split_whitespace() {
+    // Each takes seconds to fail.
+    let everything = std::env::var_os("SOFTRNIC_FOREIGN_ALL").is_some();
+    let tests = if everything { TESTS } else { "rc_lat uc_lat ud_lat" };
+    for test in tests.split_whitespace() {
         let mut command = on_device(client, &Setting::default());
         command.args(["qperf", "-lp", &port_text, "-t", "1", "-cm", "1"]);
         command.args([&server.to_string(), test]);
