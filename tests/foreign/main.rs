@@ -7,6 +7,7 @@
 
 mod container;
 mod ends;
+mod fake_sysfs;
 mod ibverbs_utils;
 mod installed;
 mod ipv6;

@@ -2,6 +2,7 @@
 //! them.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -162,5 +163,7 @@ fn has_any(path: &Path, bytes: &[u8]) -> bool {
 
 /// A name for a folder that belongs to `text` alone: the same one every time.
 pub(super) fn label(text: &OsStr) -> String {
-    format!("{:08x}", crc32fast::hash(text.as_encoded_bytes()))
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }

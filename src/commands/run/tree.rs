@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use softrnic_verbs::Gid;
 use softrnic_verbs::emulated::{EmulatedConfig, EmulatedProvider, private_directory};
@@ -117,8 +118,10 @@ fn make(files: &[File]) -> io::Result<PathBuf> {
     std::fs::create_dir_all(&above)?;
     let folder = above.join(label(&all));
     if folder.is_dir() {
-        return Ok(folder);
+        // It is in use: this keeps it from being swept.
+        return std::fs::File::open(&folder)?.set_modified(SystemTime::now()).map(|()| folder);
     }
+    sweep(&above);
     // Nobody sees half a tree: it is made elsewhere and put in place whole.
     let fresh = above.join(format!(".{}", std::process::id()));
     if fresh.exists() {
@@ -138,6 +141,21 @@ fn make(files: &[File]) -> io::Result<PathBuf> {
         result => result?,
     }
     Ok(folder)
+}
+
+/// How long a tree stays that nobody starts a program with.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Removes trees that have not been used for long; that it cannot is no reason not to go on.
+fn sweep(above: &Path) {
+    let old = |folder: &Path| {
+        let used = folder.symlink_metadata().and_then(|meta| meta.modified()).ok();
+        used.and_then(|used| used.elapsed().ok()).is_some_and(|age| age > KEPT)
+    };
+    let folders = std::fs::read_dir(above).into_iter().flatten().flatten();
+    for folder in folders.map(|entry| entry.path()).filter(|folder| old(folder)) {
+        _ = std::fs::remove_dir_all(folder);
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +181,20 @@ mod tests {
         assert_eq!(text(&format!("{port}/gid_attrs/ndevs/0")), "lo");
         assert_eq!(text("class/infiniband_verbs/uverbs1/ibdev"), "soft0");
         assert_eq!(text("dev/infiniband/uverbs1"), "");
+    }
+
+    #[test]
+    fn trees_that_nobody_uses_are_swept() {
+        let above = std::env::temp_dir().join(format!("softrnic-sweep-{}", std::process::id()));
+        let [old, new] = ["old", "new"].map(|name| above.join(name));
+        for folder in [&old, &new] {
+            std::fs::create_dir_all(folder.join("class")).unwrap();
+        }
+        let long_ago = SystemTime::now() - 2 * KEPT;
+        std::fs::File::open(&old).unwrap().set_modified(long_ago).unwrap();
+        sweep(&above);
+        assert!(!old.exists() && new.exists());
+        std::fs::remove_dir_all(above).unwrap();
     }
 
     #[test]
