@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::ends::{Running, Scratch, built, cannot_run, is_installed};
+use super::ends::{Running, Scratch, build_libraries, built, cannot_run, is_installed};
 use super::installed::unpacked;
 
 const LAUNCHER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/c/contained.c");
@@ -114,6 +114,7 @@ fn two_containers_talk() {
         cannot_run("namespaces with a veth pair may not be made here");
         return;
     }
+    build_libraries();
     let mut command = Command::new("unshare");
     command.args(["-rmn", "sh", "-c", TWO_NETWORKS]);
     command.env("SOFTRNIC", env!("CARGO_BIN_EXE_softrnic"));

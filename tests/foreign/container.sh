@@ -18,7 +18,7 @@ mount -t tmpfs -o mode=1777 tmpfs "$ROOT/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$ROOT/opt"
 cp -dR --preserve=mode "$INSTALLED" "$ROOT/opt/softrnic"
 cp "$LAUNCHER" "$ROOT/opt/contained"
-mount -o remount,ro "$ROOT/opt"
+mount -o remount,bind,ro "$ROOT/opt"
 
 mount -t tmpfs -o mode=755 tmpfs "$ROOT/dev"
 for node in null zero full random urandom tty; do

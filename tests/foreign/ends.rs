@@ -85,7 +85,7 @@ pub(crate) struct Setting<'a> {
 
 /// Builds the libraries that `softrnic run` puts before programs, from what is here now: cargo does
 /// not do it for tests.
-fn build_libraries() {
+pub(crate) fn build_libraries() {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let target = Path::new(env!("CARGO_BIN_EXE_softrnic")).ancestors().nth(2).unwrap();

@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::ends::{Ended, Running, Scratch, cannot_run, free_port, fresh_address, is_installed};
+use super::ends::{
+    Ended, Running, Scratch, build_libraries, cannot_run, free_port, fresh_address, is_installed,
+};
 
 const SOURCE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -15,6 +17,7 @@ fn build() -> &'static Path {
 
 /// Makes a tarball and unpacks it; the folder that was in it.
 pub(crate) fn unpacked(into: &Path) -> PathBuf {
+    build_libraries();
     let mut dist = Command::new(Path::new(SOURCE).join("tools/dist"));
     dist.arg("--built").arg(build()).arg("--output").arg(into);
     let made = dist.output().unwrap();

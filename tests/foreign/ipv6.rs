@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use super::ends::{Running, cannot_run, is_installed};
+use super::ends::{Running, build_libraries, cannot_run, is_installed};
 
 #[test]
 fn programs_talk_by_ipv6() {
@@ -33,6 +33,7 @@ fn programs_talk_by_ipv6() {
         pair ib_read_bw -x 0 -n 200
         echo all is well
     "#;
+    build_libraries();
     let mut command = Command::new("unshare");
     command.args(["-rn", "sh", "-c", SCRIPT]).env("SOFTRNIC", env!("CARGO_BIN_EXE_softrnic"));
     let ended = Running::start(command).finish();
