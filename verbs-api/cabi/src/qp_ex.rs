@@ -2,7 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
-use softrnic_model::verbs::{Key, Placement, QpNum, QpType, Selectivity, SendOp, Sge, SrqNum};
+use softrnic_model::verbs::{
+    Key, Placement, QpCreateFlags, QpNum, QpType, Selectivity, SendOp, Sge, SrqNum,
+};
 
 use crate::convert::{array, bind, qp_type, send_flags, send_nowhere};
 use crate::errno::{Errno, Result, guarded, pointer, status};
@@ -64,9 +66,8 @@ pub(crate) extern "C" fn create_qp_ex(
         if mask & !(PD | XRCD | CREATE_FLAGS | SEND_OPS_FLAGS) != 0 {
             return Err(Errno::NOT_SUPPORTED);
         }
-        if has(CREATE_FLAGS) && attr.create_flags != 0 {
-            return Err(Errno::NOT_SUPPORTED);
-        }
+        let create_flags = if has(CREATE_FLAGS) { attr.create_flags } else { 0 };
+        let create_flags = QpCreateFlags::from_bits(create_flags).ok_or(Errno::NOT_SUPPORTED)?;
         let operations = if has(SEND_OPS_FLAGS) { attr.send_ops_flags } else { 0 };
         if operations & !operations::of(qp_type(attr.qp_type)?) != 0 {
             return Err(Errno::NOT_SUPPORTED);
@@ -88,6 +89,7 @@ pub(crate) extern "C" fn create_qp_ex(
             context,
             pd: attr.pd.filter(|_| has(PD)),
             xrcd: attr.xrcd.filter(|_| has(XRCD)),
+            create_flags,
             attr: &mut init,
         };
         let qp = create(wanted, |cap| {

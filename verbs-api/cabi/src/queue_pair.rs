@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use std::sync::Arc;
 
 use softrnic_model::verbs::{
-    CqId, Gid, PdId, QpAttributeMask, QpAttributes, QpInit, QpNum, QpType,
+    CqId, Gid, PdId, QpAttributeMask, QpAttributes, QpCreateFlags, QpInit, QpNum, QpType,
 };
 
 use crate::completion::counts;
@@ -58,6 +58,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) context: Option<Ptr<Context>>,
     pub(crate) pd: Option<Ptr<Pd>>,
     pub(crate) xrcd: Option<Ptr<Xrcd>>,
+    pub(crate) create_flags: QpCreateFlags,
     pub(crate) attr: &'a mut ibv_qp_init_attr,
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn create(
     wanted: Wanted<'_>,
     extended: impl FnOnce(&ibv_qp_cap) -> Option<Extended>,
 ) -> Result<Ptr<Qp>> {
-    let Wanted { context, pd, xrcd, attr } = wanted;
+    let Wanted { context, pd, xrcd, create_flags, attr } = wanted;
     let qp_type = qp_type(attr.qp_type)?;
     let domain = pd.as_ref().filter(|_| qp_type.sends()).map(Ptr::get).transpose()?;
     let shared = match domain {
@@ -88,7 +89,7 @@ pub(crate) fn create(
         xrcd: xrcd.as_ref().map(|xrcd| xrcd.get().map(|xrcd| xrcd.id)).transpose()?,
         cap: (&attr.cap).into(),
         signal_all: attr.sq_sig_all != 0,
-        create_flags: softrnic_model::verbs::QpCreateFlags::empty(),
+        create_flags,
     };
     let (number, granted) = shared.device()?.create_qp(&init)?;
     attr.cap = (&granted).into();
@@ -123,7 +124,9 @@ pub(crate) extern "C" fn create_qp(
 ) -> Option<Ptr<Qp>> {
     pointer(|| {
         let context = live(&pd)?.see(|pd| pd.context);
-        let wanted = Wanted { context, pd, xrcd: None, attr: attr.ok_or(Errno::INVALID)? };
+        let create_flags = QpCreateFlags::empty();
+        let attr = attr.ok_or(Errno::INVALID)?;
+        let wanted = Wanted { context, pd, xrcd: None, create_flags, attr };
         create(wanted, |_| None)
     })
 }
