@@ -134,6 +134,18 @@ pub(crate) fn address(text: &str) -> Result<Address, String> {
     ))
 }
 
+/// The name of a device: as the struct of verbs has room for it, and no path.
+pub(crate) fn device_name(text: &str) -> Result<String, String> {
+    const MAX: usize = 63;
+    let good = (1..=MAX).contains(&text.len())
+        && !text.starts_with('.')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if good {
+        return Ok(text.into());
+    }
+    Err(format!("a name has 1 to {MAX} letters, digits, `_`, `-` or `.`, and no `.` in front"))
+}
+
 /// `bytes` in the largest unit that divides it: `64 KiB`, `100 B`.
 pub(crate) fn show_size(bytes: u64) -> String {
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
@@ -181,6 +193,16 @@ mod tests {
         }
         for text in ["", "0", "0ms", "s", "5h", "1.5s", "25000m", "18446744073709551615"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn device_names() {
+        for text in ["mlx5_0", "a", "softrnic0", "rdma.1-b"] {
+            assert_eq!(device_name(text).as_deref(), Ok(text));
+        }
+        for text in ["", ".", "..", "../x", "a/b", "a b", &"x".repeat(64)] {
+            assert!(device_name(text).is_err(), "{text}");
         }
     }
 

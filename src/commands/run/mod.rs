@@ -21,7 +21,7 @@ use self::variables::Variables;
 use crate::cli::Shared;
 use crate::device::Settings;
 use crate::error::Failure;
-use crate::units::Address;
+use crate::units::{self, Address};
 
 const AFTER_RUN: &str = "\
 Examples:
@@ -30,7 +30,7 @@ Examples:
   softrnic run -d 127.0.0.3 -- ibv_rc_pingpong -g 0 127.0.0.2
   softrnic run --capture w.pcapng -- ib_write_bw         record all frames
   softrnic run --faults drop=1%,seed=7 -- ib_send_bw     bad weather
-  softrnic run -- mpirun -n 2 ./a.out                    whatever the program starts, too
+  softrnic run -- mpirun -n 2 --mca pml ucx ./a.out      whatever the program starts, too
 
 The program is found and started as a shell would, in the same process: signals and exit codes are
 its own. Everything that it starts inherits the device.";
@@ -73,17 +73,15 @@ pub(crate) struct EnvArgs {
 #[derive(Args, Debug)]
 pub(super) struct DeviceArgs {
     /// One device for each of these interfaces [default: every usable one]
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        env = "SOFTRNIC_INTERFACE",
-        conflicts_with = "address"
-    )]
+    ///
+    /// Not looked at with --address.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', env = "SOFTRNIC_INTERFACE")]
     interface: Vec<String>,
 
     /// What the device is called; several by this name and a number
-    #[arg(long, value_name = "NAME", env = "SOFTRNIC_DEVICE_NAME")]
+    #[arg(
+        long, value_name = "NAME", env = "SOFTRNIC_DEVICE_NAME", value_parser = units::device_name
+    )]
     device_name: Option<String>,
 
     /// UDP port of the device; peers must use the same one [default: 4791]
@@ -134,8 +132,12 @@ pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
     })?;
     let path = program::find(program)?;
     program::judge(&path, args.fake_sysfs)?;
-    let prepared = prepare(&args.device, args.fake_sysfs, shared)?;
-    if let (FakeSysfs::Ns, Some(tree)) = (args.fake_sysfs, &prepared.tree) {
+    let how = match args.fake_sysfs {
+        FakeSysfs::Shim if program::wants_no_preload(&path) => FakeSysfs::None,
+        how @ (FakeSysfs::Shim | FakeSysfs::Ns | FakeSysfs::None) => how,
+    };
+    let prepared = prepare(&args.device, how, shared)?;
+    if let (FakeSysfs::Ns, Some(tree)) = (how, &prepared.tree) {
         namespace::enter(tree)?;
     }
     let mut command = Command::new(&path);

@@ -55,6 +55,18 @@ pub(super) fn judge(path: &Path, how: FakeSysfs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether the program is linked to a sanitizer's run-time library, which insists on being loaded
+/// before all others: such a program goes without the preload library.
+pub(super) fn wants_no_preload(path: &Path) -> bool {
+    /// Names of libraries lie near the start of a program.
+    const LOOKED_AT: u64 = 64 << 20;
+    let mut image = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut image));
+    let is_elf = image.starts_with(b"\x7fELF");
+    let named = |name: &[u8]| image.windows(name.len()).any(|window| window == name);
+    read.is_ok() && is_elf && named(b"\0libasan.so.")
+}
+
 /// Whether this is an ELF program without an interpreter (`elf(5)`). What is no ELF file, a script
 /// say, is not.
 fn is_static(mut file: &File) -> bool {

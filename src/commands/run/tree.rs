@@ -117,7 +117,12 @@ fn make(files: &[File]) -> io::Result<PathBuf> {
     let above = private_directory()?.join("sysfs");
     std::fs::create_dir_all(&above)?;
     let folder = above.join(label(&all));
-    if folder.is_dir() {
+    // Whoever tidies up temporary files may have taken a part of it.
+    let whole = files.iter().all(|(path, _)| folder.join(path).exists());
+    if folder.is_dir() && !whole {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    if whole {
         // It is in use: this keeps it from being swept.
         return std::fs::File::open(&folder)?.set_modified(SystemTime::now()).map(|()| folder);
     }

@@ -14,6 +14,7 @@ use rustix::net::{
 };
 
 use super::message::PLACES_MAX;
+use super::sys;
 
 /// Connections that may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 1024;
@@ -90,7 +91,27 @@ pub(super) fn peer_of(socket: &impl AsFd) -> io::Result<(u32, u32)> {
     let peer = socket_peercred(socket)?;
     // A process of another PID namespace is not seen and has the number 0.
     let pid = rustix::process::Pid::as_raw(Some(peer.pid)).unsigned_abs();
-    Ok((pid, peer.uid.as_raw()))
+    let uid = peer.uid.as_raw();
+    Ok((pid, if stands_for_many(uid) { NOBODY } else { uid }))
+}
+
+/// No user has this number.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// Whether processes of several users may look like this one. A user namespace shows all that it does
+/// not map as one user, whom a process of its own may be mapped to as well; whoever reaches us from
+/// outside comes by a network namespace that is not of our user namespace.
+fn stands_for_many(uid: u32) -> bool {
+    /// The kernel's own choice.
+    const USUAL: u32 = 65_534;
+    let text = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let overflow = text("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(USUAL);
+    uid == overflow && !maps_all(&text("/proc/self/uid_map")) && !sys::owns_network()
+}
+
+/// Whether a map of users (`user_namespaces(7)`) is that of the first namespace.
+fn maps_all(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Sends one message with descriptors.

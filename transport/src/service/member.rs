@@ -80,6 +80,11 @@ impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoService(why) => write!(f, "there is no port service: {why}"),
+            Self::Impostor { name, uid: channel::NOBODY, .. } => write!(
+                f,
+                "whose port service has the name {name:?} cannot be told: this user namespace does \
+                 not map all users of its network; set {VARIABLE}=off to do without a service"
+            ),
             Self::Impostor { name, pid, uid } => write!(
                 f,
                 "process {pid} of user {uid} has the name of this user's port service (abstract \

@@ -28,6 +28,25 @@ pub(super) fn steer(socket: &impl AsFd, program: &[Instruction]) -> io::Result<(
     })
 }
 
+/// Whether the network namespace of this process belongs to its user namespace
+/// (`ioctl_ns(2)`). Whoever may not even ask is a guest there.
+pub(super) fn owns_network() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    /// `_IO(0xb7, 1)`
+    const NS_GET_USERNS: libc::Ioctl = 0xb701;
+    let owner = || -> io::Result<bool> {
+        let network = std::fs::File::open("/proc/self/ns/net")?;
+        // SAFETY: the call takes no argument, and answers with a new descriptor or an error.
+        let owner = unsafe { libc::ioctl(network.as_raw_fd(), NS_GET_USERNS) };
+        check(owner)?;
+        // SAFETY: it was just opened and belongs to nobody else.
+        let owner = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(owner) });
+        let (own, owner) = (std::fs::metadata("/proc/self/ns/user")?, owner.metadata()?);
+        Ok((own.dev(), own.ino()) == (owner.dev(), owner.ino()))
+    };
+    owner().unwrap_or(false)
+}
+
 /// A descriptor that is readable when the process was asked to end (`SIGINT`, `SIGTERM`,
 /// `SIGHUP`). From now
 /// on none of them ends it, nor any thread that is started later.

@@ -5,7 +5,7 @@
 //! the UDP source port is the one that the device asked for, and the IPv4 identification is 0.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -72,15 +72,40 @@ struct Recorder {
     interfaces: u32,
 }
 
+/// Opens the file for one device alone, or one beside it.
+fn claim(path: &Path) -> io::Result<File> {
+    /// More devices than one process opens with one name.
+    const ATTEMPTS: u32 = 256;
+    for attempt in 0..ATTEMPTS {
+        let beside = match attempt {
+            0 => path.to_owned(),
+            1 => path.with_extension(format!("{}.pcapng", std::process::id())),
+            _ => path.with_extension(format!("{}-{attempt}.pcapng", std::process::id())),
+        };
+        let file = File::options().write(true).create(true).truncate(false).open(beside)?;
+        // Where files cannot be locked they are written all the same.
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+            continue;
+        }
+        // A pipe or a terminal has nothing to empty.
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
+        return Ok(file);
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
+}
+
 impl CaptureFile {
-    /// Creates the file, or empties it. `origin` is the time of day at [`Instant::ZERO`]; for
-    /// virtual time [`SystemTime::UNIX_EPOCH`] will do.
+    /// Creates the file, or empties it. While another process writes there, a file beside it, named
+    /// after this process, is taken: `frames.4711.pcapng`. `origin` is the time of day at
+    /// [`Instant::ZERO`]; for virtual time [`SystemTime::UNIX_EPOCH`] will do.
     ///
     /// # Errors
     /// The system refuses.
     pub fn create(path: &Path, origin: SystemTime) -> Result<Self, CaptureError> {
         let failed = |source| CaptureError { path: path.to_owned(), source };
-        let file = File::create(path).map_err(failed)?;
+        let file = claim(path).map_err(failed)?;
         let capture = Self::to(file, origin);
         capture.write().map_err(failed)?;
         Ok(capture)
@@ -326,5 +351,31 @@ impl<L: Link> Link for Capture<L> {
 
     fn as_set(&mut self) -> Option<&mut LinkSet> {
         self.inner.as_set()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::claim;
+
+    #[test]
+    fn who_comes_second_writes_beside() {
+        let folder = std::env::temp_dir().join(format!("softrnic-claim-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("frames.pcapng");
+        std::fs::write(&path, "of an earlier run").unwrap();
+        let files = [0; 3].map(|_| claim(&path).unwrap());
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "it is emptied");
+        let entries = || std::fs::read_dir(&folder).unwrap();
+        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+        let mut names: Vec<_> = entries().map(|e| name(e).into_string().unwrap()).collect();
+        names.sort();
+        let pid = std::process::id();
+        let own = [format!("frames.{pid}-2.pcapng"), format!("frames.{pid}.pcapng")];
+        assert_eq!(names, [own[0].as_str(), &own[1], "frames.pcapng"]);
+        drop(files);
+        drop(claim(&path).unwrap());
+        assert_eq!(entries().count(), 3, "the name is free again");
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

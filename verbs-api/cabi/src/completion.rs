@@ -88,6 +88,9 @@ pub(crate) fn create(
     }
     let channel = wanted.channel.as_ref().map(Ptr::get).transpose()?;
     let parent = wanted.parent.as_ref().map(Ptr::get).transpose()?;
+    if let Some(channel) = channel {
+        channel.shared.is_same_device(&of.shared)?;
+    }
     let (id, granted) = of.shared.device()?.create_cq_ex(&CqInit {
         entries: wanted.entries,
         channel: channel.map(|channel| channel.id),

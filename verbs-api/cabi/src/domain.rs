@@ -75,7 +75,8 @@ pub(crate) extern "C" fn unimport_pd(pd: Option<Ptr<Pd>>) {
     let _ = guarded(|| {
         let domain = live(&pd)?;
         if matches!(domain.role, DomainRole::Imported) {
-            domain.ptr().retire();
+            // Nothing keeps it while regions, queue pairs and others made in it live.
+            domain.ptr().retire_in_place();
         }
         Ok(())
     });

@@ -111,13 +111,23 @@ impl<K: Kind> Ptr<K> {
 
     /// Ends the object's life; `false` if somebody else has done so.
     pub(crate) fn retire(self) -> bool {
+        let ended = self.retire_in_place();
+        if ended {
+            let record = self.record().cast();
+            bury(Grave { record, layout: Layout::new::<Object<K>>() });
+        }
+        ended
+    }
+
+    /// The same, but the record stays for good: of an object that others may outlive, which look
+    /// whether it is there.
+    pub(crate) fn retire_in_place(self) -> bool {
         let record = self.record();
         if self.mark().compare_exchange(K::MARK, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         // SAFETY: the exchange makes this the only taker of the private part.
         unsafe { ManuallyDrop::drop(&mut (*record.as_ptr()).private) };
-        bury(Grave { record: record.cast(), layout: Layout::new::<Object<K>>() });
         true
     }
 }

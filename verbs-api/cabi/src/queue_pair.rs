@@ -75,8 +75,10 @@ pub(crate) fn create(
         None if qp_type.sends() => return Err(Errno::INVALID),
         None => Arc::clone(&live(&context)?.shared),
     };
+    // Numbers mean something on their own device only.
+    let own = |of: &Shared| of.is_same_device(&shared);
     let queue = |cq: &Option<Ptr<Cq>>, has: bool| match has {
-        true => live(cq).map(|cq| cq.id),
+        true => live(cq).and_then(|cq| own(&cq.shared).map(|()| cq.id)),
         false => Ok(CqId(0)),
     };
     let srq = attr.srq.as_ref().filter(|_| qp_type.receives());
@@ -85,8 +87,13 @@ pub(crate) fn create(
         qp_type,
         send_cq: queue(&attr.send_cq, qp_type.sends())?,
         recv_cq: queue(&attr.recv_cq, qp_type.receives())?,
-        srq: srq.map(|srq| srq.get().map(|srq| srq.id)).transpose()?,
-        xrcd: xrcd.as_ref().map(|xrcd| xrcd.get().map(|xrcd| xrcd.id)).transpose()?,
+        srq: srq
+            .map(|srq| srq.get().and_then(|srq| own(&srq.shared).map(|()| srq.id)))
+            .transpose()?,
+        xrcd: xrcd
+            .as_ref()
+            .map(|xrcd| xrcd.get().and_then(|xrcd| own(&xrcd.shared).map(|()| xrcd.id)))
+            .transpose()?,
         cap: (&attr.cap).into(),
         signal_all: attr.sq_sig_all != 0,
         create_flags,

@@ -25,6 +25,16 @@ pub(crate) struct Shared {
     acknowledged: Condvar,
 }
 
+impl Shared {
+    /// Whether objects may be used together.
+    ///
+    /// # Errors
+    /// `EINVAL`: they are of two devices, on each of which their numbers mean something else.
+    pub(crate) fn is_same_device(&self, other: &Self) -> Result<()> {
+        if Arc::ptr_eq(&self.device, &other.device) { Ok(()) } else { Err(Errno::INVALID) }
+    }
+}
+
 /// The objects that events and imports may name.
 #[derive(Default)]
 pub(crate) struct Named {

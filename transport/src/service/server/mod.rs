@@ -409,7 +409,11 @@ impl Server {
         let Some(group) = self.groups.get_mut(&place) else { return };
         let now = self.started.elapsed().as_nanos();
         let now = softrnic_model::Instant::from_ns(u64::try_from(now).unwrap_or(u64::MAX));
-        let wants = |client: &&Client| client.about.gsi && client.about.places.contains(&place);
+        // What comes there is for the service's user; others are told when they are to be (nothing in
+        // a packet says whose it is).
+        let wants = |client: &&Client| {
+            client.uid == self.uid && client.about.gsi && client.about.places.contains(&place)
+        };
         let listeners: Vec<&Client> = self.clients.values().filter(wants).collect();
         let Some(link) = &mut group.link else { return };
         for _ in 0..BATCHES_MAX {

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::setup::{directory, is_installed, on_drop_in, own_address, run};
+use super::setup::{cannot_run, directory, is_installed, on_drop_in, own_address, run};
 
 /// Compiles a program, found from this crate; `None`, with a word, where that cannot be done.
 fn compiled(source: &str) -> Option<String> {
     if !is_installed("cc") || !Path::new("/usr/include/infiniband/verbs.h").exists() {
-        eprintln!("not run: no C compiler, or no headers (libibverbs-dev)");
+        cannot_run("no C compiler, or no headers (libibverbs-dev)");
         return None;
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
@@ -63,7 +63,7 @@ fn the_example_in_python() {
     let python = "/usr/bin/python3";
     let has_pyverbs = run(Command::new(python).args(["-c", "import pyverbs.device"])).success;
     if !has_pyverbs {
-        eprintln!("not run: no pyverbs (python3-pyverbs)");
+        cannot_run("no pyverbs (python3-pyverbs)");
         return;
     }
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/python/read.py");

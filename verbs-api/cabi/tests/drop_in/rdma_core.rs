@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::setup::{directory, is_installed, run};
+use super::setup::{cannot_run, directory, is_installed, run};
 
 /// What is skipped, and why.
 const SKIPPED: &str = include_str!("../rdma_core/skipped.txt");
@@ -36,7 +36,7 @@ fn has_namespaces() -> bool {
         .args(["--user", "--map-root-user", "--net", "--mount", "ip"])
         .args(["link", "add", "one", "type", "veth", "peer", "name", "two"]));
     if !made.success {
-        eprintln!("not run: no user namespaces with veth here: {}", made.err.trim());
+        cannot_run(&format!("no user namespaces with veth here: {}", made.err.trim()));
     }
     made.success
 }
@@ -44,6 +44,9 @@ fn has_namespaces() -> bool {
 #[test]
 fn rdma_core_tests() {
     let packaged = Path::new("/usr/share/doc/rdma-core/tests/run_tests.py").exists();
+    if !packaged {
+        cannot_run("rdma-core's tests are not installed (rdma-core)");
+    }
     if !packaged || !is_installed("unshare") || !is_installed("ip") || !has_namespaces() {
         return;
     }
