@@ -5,7 +5,7 @@ use crate::device::Shared;
 use crate::memory::Memory;
 use crate::protection::{AccessRequest, BindRequest, Side};
 use crate::queue::SendWqe;
-use crate::verbs::{Access, Key, PdId, SendFlags, SendOp, Sge, WcStatus};
+use crate::verbs::{Access, Key, PdId, SendFlags, SendOp, Sge, WcStatus, WindowType};
 
 use super::failure::Failure;
 use super::pair::{Qp, Taken};
@@ -136,18 +136,17 @@ fn each_piece(
 /// Carries out a bind or an invalidate.
 pub(crate) fn execute(qp: &Qp, shared: &mut Shared, wqe: &SendWqe) -> Result<(), Failure> {
     match wqe.op {
-        SendOp::BindMw { window, new_rkey, window_type, bind } => shared
-            .protection
-            .bind(BindRequest {
-                window,
-                new_rkey,
-                window_type,
-                bind,
-                qp: qp.num,
-                qp_pd: qp.init.pd,
-            })
-            .map(|_| ())
-            .map_err(|_| WcStatus::MwBindError.into()),
+        SendOp::BindMw { window, new_rkey, window_type, bind } => {
+            // The index names a window of type 2: whoever posts need not know which of the binds
+            // that were posted before have been carried out. Of type 1 the key counts on them.
+            let present = shared.protection.query_window(window);
+            let present = present.filter(|_| window_type != WindowType::Type1);
+            let window = present.map_or(window, |(present, ..)| present);
+            let request =
+                BindRequest { window, new_rkey, window_type, bind, qp: qp.num, qp_pd: qp.init.pd };
+            let bound = shared.protection.bind(request);
+            bound.map(|_| ()).map_err(|_| WcStatus::MwBindError.into())
+        }
         SendOp::LocalInvalidate { key } => shared
             .protection
             .invalidate_local(key, qp.num, qp.init.pd)

@@ -234,7 +234,15 @@ mod tests {
 
     #[test]
     fn queue_pairs_take_memory() {
-        let Sample { value, .. } = bytes_of_idle(64).unwrap();
-        assert!((200.0..1e6).contains(&value), "{value}");
+        // The allocator counts for the whole process, and other tests free memory meanwhile.
+        let values = (0..100).map(|_| bytes_of_idle(64).unwrap().value);
+        let mut odd = Vec::new();
+        for value in values {
+            if (200.0..1e6).contains(&value) {
+                return;
+            }
+            odd.push(value);
+        }
+        panic!("{odd:?}");
     }
 }

@@ -6,7 +6,7 @@ use softrnic_model::verbs::QpState::{Err, Rts};
 use softrnic_model::verbs::WcStatus::{
     self, LocalProtectionError, MwBindError, Success, WorkRequestFlushed,
 };
-use softrnic_model::verbs::{Access, Key, Sge, WindowType};
+use softrnic_model::verbs::{Access, Key, SendOp, Sge, WindowType};
 
 use crate::bench::{A, B, BASE, Bench, Wr, send, send_imm, wr};
 
@@ -145,11 +145,11 @@ fn binds_and_invalidates_that_fail() {
         }),
         ("invalidating a window that is not bound", |bench| {
             let key = bench.window(A, WindowType::Type2A);
-            wr(3, softrnic_model::verbs::SendOp::LocalInvalidate { key })
+            wr(3, SendOp::LocalInvalidate { key })
         }),
         ("invalidating a region", |bench| {
             let key = bench.end(A).key;
-            wr(3, softrnic_model::verbs::SendOp::LocalInvalidate { key })
+            wr(3, SendOp::LocalInvalidate { key })
         }),
     ];
     for (what, faulty) in cases {
@@ -157,4 +157,24 @@ fn binds_and_invalidates_that_fail() {
         let faulty = faulty(&mut bench);
         expect_failure(&mut bench, faulty, what, MwBindError);
     }
+}
+
+/// Whoever posts binds of type 2 cannot know which of the earlier ones will be carried out: the index
+/// names the window, in whatever order, and through binds that were dropped.
+#[test]
+fn a_type_2_window_is_named_by_its_index() {
+    let mut bench = super::setup().pair();
+    let window = bench.window(A, WindowType::Type2B);
+    let variant = |n| Key::from_parts(window.index(), n);
+    // As if a bind to variant 7 had been refused or never posted.
+    let bind =
+        |bench: &Bench, new| bench.bind(A, variant(7), variant(new), WindowType::Type2B, 0..8);
+    bench.post(A, wr(1, bind(&bench, 9)));
+    bench.run();
+    bench.post(A, wr(2, SendOp::LocalInvalidate { key: variant(9) }));
+    bench.post(A, wr(3, bind(&bench, 11)));
+    bench.run();
+    assert_eq!(bench.sends(A), [(1, Success), (2, Success), (3, Success)]);
+    let present = bench.device(A).protection().query_window(window).map(|(key, ..)| key);
+    assert_eq!(present, Some(variant(11)));
 }
