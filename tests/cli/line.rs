@@ -149,3 +149,38 @@ fn messages_have_no_colour_when_nobody_looks() {
         assert!(!(out + &err).contains('\u{1b}'), "{line}");
     }
 }
+
+/// An option beats the environment, for the program that is started as well.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_environment_of_a_program_names_devices_in_one_way() {
+    // Which library it is does not matter here.
+    let line = "env --fake-sysfs none --library Cargo.toml";
+    for (option, variable, value, expected) in [
+        (
+            "-d 127.0.0.9",
+            "SOFTRNIC_INTERFACE",
+            "lo",
+            ["unset SOFTRNIC_INTERFACE", "export SOFTRNIC_ADDRESS='127.0.0.9'"],
+        ),
+        (
+            "-d lo",
+            "SOFTRNIC_ADDRESS",
+            "127.0.0.9",
+            ["unset SOFTRNIC_ADDRESS", "export SOFTRNIC_INTERFACE='lo'"],
+        ),
+        (
+            "",
+            "SOFTRNIC_ADDRESS",
+            "lo",
+            ["unset SOFTRNIC_ADDRESS", "export SOFTRNIC_INTERFACE='lo'"],
+        ),
+    ] {
+        let output = command(&format!("{line} {option}")).env(variable, value).output().unwrap();
+        let Ran { code, out, err } = output.into();
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{option}");
+        for text in expected {
+            assert!(out.lines().any(|line| line == text), "{option}: {text:?} is not in\n{out}");
+        }
+    }
+}

@@ -141,7 +141,8 @@ pub(crate) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
         namespace::enter(tree)?;
     }
     let mut command = Command::new(&path);
-    command.arg0(program).args(arguments).envs(prepared.variables.iter());
+    command.arg0(program).args(arguments);
+    prepared.variables.apply(&mut command);
     let error = command.exec();
     Err(Failure::failed(
         format!("{} cannot be started: {error}", path.display()),

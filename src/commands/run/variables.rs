@@ -2,21 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::process::Command;
 
 use crate::cli::Shared;
 use crate::commands::run::DeviceArgs;
 use crate::error::Failure;
 use crate::units::Address;
 
-/// Variables to set, in the order of their names.
+/// Variables to set, in the order of their names; those without a value are to be removed.
 #[derive(Debug, Default)]
-pub(super) struct Variables(BTreeMap<&'static str, OsString>);
+pub(super) struct Variables(BTreeMap<&'static str, Option<OsString>>);
 
 impl Variables {
     /// Those that say which devices there are and how they behave. What was in the environment
     /// already has become an option of the same meaning.
     pub(super) fn of_device(device: &DeviceArgs, shared: &Shared) -> Self {
         let mut variables = Self::default();
+        // The two of them name devices in two ways; the drop-in takes one.
+        variables.0.insert("SOFTRNIC_ADDRESS", None);
+        variables.0.insert("SOFTRNIC_INTERFACE", None);
         match &shared.address {
             Some(Address::Ips(addresses)) => {
                 let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
@@ -56,13 +60,13 @@ impl Variables {
     }
 
     pub(super) fn set(&mut self, name: &'static str, value: impl AsRef<OsStr>) {
-        self.0.insert(name, value.as_ref().to_os_string());
+        self.0.insert(name, Some(value.as_ref().to_os_string()));
     }
 
     /// Puts `value` before what the list `name` has in the environment. What stands there already
     /// is not put there twice.
     pub(super) fn put_before(&mut self, name: &'static str, value: &OsStr) {
-        let before = self.0.get(name).cloned().or_else(|| std::env::var_os(name));
+        let before = self.0.get(name).cloned().unwrap_or_else(|| std::env::var_os(name));
         let mut list = value.to_os_string();
         for item in std::env::split_paths(&before.unwrap_or_default()) {
             if !item.as_os_str().is_empty() && item.as_os_str() != value {
@@ -73,8 +77,14 @@ impl Variables {
         self.set(name, list);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &OsStr)> {
-        self.0.iter().map(|(name, value)| (*name, value.as_os_str()))
+    /// Sets and removes them for a command.
+    pub(super) fn apply(&self, command: &mut Command) {
+        for (name, value) in &self.0 {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
     }
 
     /// As commands of a shell.
@@ -83,7 +93,12 @@ impl Variables {
             let quoted = value.replace('\'', r"'\''");
             format!("export {name}='{quoted}'\n")
         };
-        Ok(self.texts()?.into_iter().map(line).collect())
+        let removed = self
+            .0
+            .iter()
+            .filter(|(name, value)| value.is_none() && std::env::var_os(name).is_some());
+        let removed = removed.map(|(name, _)| format!("unset {name}\n"));
+        Ok(removed.chain(self.texts()?.into_iter().map(line)).collect())
     }
 
     /// As one JSON object on a line.
@@ -95,14 +110,14 @@ impl Variables {
     }
 
     fn texts(&self) -> Result<Vec<(&str, &str)>, Failure> {
-        self.iter()
-            .map(|(name, value)| match value.to_str() {
-                Some(value) => Ok((name, value)),
-                None => Err(Failure::failed(
-                    format!("{name} would have a value that is no text: {}", value.display()),
-                    "use folders whose names are valid UTF-8",
-                )),
-            })
-            .collect()
+        let set = self.0.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+        set.map(|(name, value)| match value.to_str() {
+            Some(value) => Ok((name, value)),
+            None => Err(Failure::failed(
+                format!("{name} would have a value that is no text: {}", value.display()),
+                "use folders whose names are valid UTF-8",
+            )),
+        })
+        .collect()
     }
 }
