@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::ends::{Running, Setting, cannot_run, fresh_address, on_device};
+use super::ends::{Running, Scratch, Setting, cannot_run, fresh_address, is_installed, on_device};
 
 const LOOK: &str = "cat /sys/class/infiniband/softrnic0/ports/1/gid_attrs/types/0 && \
     test -c /dev/infiniband/uverbs0 && test -r /dev/infiniband/uverbs0 && test -e /sys/class/net && \
@@ -31,6 +31,24 @@ fn by_a_mount_namespace() {
     }
     let (good, text) = look("ns");
     assert!(good && text.contains("RoCE v2") && text.contains("all is there"), "{text}");
+}
+
+/// The run-time library of a sanitizer refuses to come behind another library.
+#[test]
+fn a_program_under_a_sanitizer_goes_without() {
+    if !is_installed("gcc", "gcc") {
+        return;
+    }
+    let folder = Scratch::new("sanitizer");
+    let (source, program) = (folder.path().join("main.c"), folder.path().join("main"));
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-fsanitize=address", "-o"]).arg(&program).arg(&source);
+    assert!(gcc.status().unwrap().success());
+    let mut command = on_device(fresh_address(), &Setting::default());
+    command.arg(&program);
+    let ended = Running::start(command).finish();
+    assert!(ended.good, "{}", ended.text);
 }
 
 #[test]

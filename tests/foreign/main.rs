@@ -16,3 +16,4 @@ mod perftest;
 mod qperf;
 mod recorded;
 mod ucx;
+mod whose_user;

@@ -118,8 +118,9 @@ fn make(files: &[File]) -> io::Result<PathBuf> {
     std::fs::create_dir_all(&above)?;
     let folder = above.join(label(&all));
     // Whoever tidies up temporary files may have taken a part of it.
-    let whole = files.iter().all(|(path, _)| folder.join(path).exists());
-    if folder.is_dir() && !whole {
+    let there = folder.is_dir();
+    let whole = there && files.iter().all(|(path, _)| folder.join(path).exists());
+    if there && !whole {
         std::fs::remove_dir_all(&folder)?;
     }
     if whole {
@@ -128,7 +129,7 @@ fn make(files: &[File]) -> io::Result<PathBuf> {
     }
     sweep(&above);
     // Nobody sees half a tree: it is made elsewhere and put in place whole.
-    let fresh = above.join(format!(".{}", std::process::id()));
+    let fresh = above.join(format!(".{}.{}", label(&all), std::process::id()));
     if fresh.exists() {
         std::fs::remove_dir_all(&fresh)?;
     }
@@ -200,6 +201,18 @@ mod tests {
         sweep(&above);
         assert!(!old.exists() && new.exists());
         std::fs::remove_dir_all(above).unwrap();
+    }
+
+    #[test]
+    fn a_tree_without_devices_can_be_made_and_a_damaged_one_is_made_again() {
+        // A host whose interfaces are all down has no device.
+        assert!(make(&[]).unwrap().join("class/infiniband").is_dir());
+        let files = vec![("class/y".into(), format!("damaged {}", std::process::id()))];
+        let folder = make(&files).unwrap();
+        std::fs::remove_file(folder.join("class/y")).unwrap();
+        assert_eq!(make(&files).unwrap(), folder);
+        assert!(folder.join("class/y").is_file());
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

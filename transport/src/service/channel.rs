@@ -196,3 +196,17 @@ pub(super) fn wait(sockets: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io:
     }
     Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::maps_all;
+
+    #[test]
+    fn only_the_first_namespace_maps_all_users() {
+        assert!(maps_all("         0          0 4294967295\n"));
+        for map in ["", "0 100000 65536\n", "0 0 1\n", "0 0 4294967295\n1 1 1\n", "65534 1000 1\n"]
+        {
+            assert!(!maps_all(map), "{map:?}");
+        }
+    }
+}

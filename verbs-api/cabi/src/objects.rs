@@ -68,7 +68,8 @@ pub(crate) struct Dm {
 pub(crate) struct Mw {
     pub(crate) shared: Arc<Shared>,
     pub(crate) kind: WindowType,
-    /// The key that it has once all binds that are posted are done; `rkey` is for the program.
+    /// Of type 1, the key that it has once all binds that are posted are done; of type 2 only the
+    /// index counts, which is for good. `rkey` is for the program.
     pub(crate) present: AtomicU32,
 }
 

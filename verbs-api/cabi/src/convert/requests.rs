@@ -75,10 +75,8 @@ pub(crate) fn bind_info(info: &ibv_mw_bind_info) -> Result<BindInfo> {
 pub(crate) fn bind(mw: &Option<Ptr<Mw>>, rkey: u32, info: &ibv_mw_bind_info) -> Result<SendOp> {
     let (mw, bind) = (live(mw)?, bind_info(info)?);
     let new_rkey = Key(rkey);
-    // The index stays; the program chooses the rest.
-    let next = |present| Some(Key::from_parts(Key(present).index(), new_rkey.variant()).0);
-    let present = mw.present.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-    let window = Key(present.unwrap_or_else(|present| present));
+    // The index names the window, whatever has become of binds before.
+    let window = Key(mw.present.load(Ordering::Relaxed));
     Ok(SendOp::BindMw { window, new_rkey, window_type: mw.kind, bind })
 }
 
