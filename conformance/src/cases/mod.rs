@@ -1,7 +1,11 @@
 //! All cases, by family: one file or folder each, named after the page of rules in `docs/spec/`.
 
+mod attacks;
 mod book;
+mod congestion;
+mod connection_setup;
 mod events;
+mod flush_placement;
 mod protection;
 mod qp_attributes;
 mod qp_states;
@@ -28,6 +32,10 @@ pub fn all() -> Vec<Case> {
         protection::cases,
         windows_invalidation::cases,
         events::cases,
+        flush_placement::cases,
+        connection_setup::cases,
+        congestion::cases,
+        attacks::cases,
     ];
     families.into_iter().flat_map(|cases| cases()).collect()
 }

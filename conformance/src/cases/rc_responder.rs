@@ -19,7 +19,8 @@ pub(super) fn cases() -> Vec<Case> {
         ",
     )];
     all.extend(GAPS.iter().map(|(variant, packet)| {
-        let text = format!("qp rc\nrecv id=1 len=64\n< {packet} psn=1 ack\n> NAK_PSN psn=0 msn=0\n");
+        let text =
+            format!("qp rc\nrecv id=1 len=64\n< {packet} psn=1 ack\n> NAK_PSN psn=0 msn=0\n");
         script("rc-responder/gap-nak", *variant, text)
     }));
     all

@@ -2,6 +2,7 @@
 
 mod local;
 mod remote;
+mod verbs;
 
 use super::book::book;
 use crate::case::Case;
@@ -11,6 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut all = book(SCRIPTS);
     all.extend(remote::cases());
     all.extend(local::cases());
+    all.extend(verbs::cases());
     all
 }
 

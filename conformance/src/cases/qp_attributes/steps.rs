@@ -65,14 +65,7 @@ const STEPS: &[Step] = &[
         from: Init,
         to: Rtr,
         rule: "qp-attributes/rtr-rc",
-        required: &[
-            WAY[0],
-            WAY[1],
-            WAY[2],
-            WAY[3],
-            Mask::MAX_DEST_RD_ATOMIC,
-            Mask::MIN_RNR_TIMER,
-        ],
+        required: &[WAY[0], WAY[1], WAY[2], WAY[3], Mask::MAX_DEST_RD_ATOMIC, Mask::MIN_RNR_TIMER],
         optional: &[Mask::PKEY_INDEX, Mask::ACCESS_FLAGS],
     },
     Step {

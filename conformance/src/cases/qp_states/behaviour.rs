@@ -156,7 +156,10 @@ fn message(of: QpType, from: &End, to: &End, id: u64) -> crate::stage::Wr {
 fn reset_recv(stage: &Stage, of: QpType) -> Outcome {
     let mut own = end(stage, 0, of)?;
     let refused = stage.verbs(0).post_recv(own.qp, &[RecvWr { wr_id: 1, sges: &[] }]);
-    ensure!(refused.is_err_and(|r| r.error.errno_name() == "EINVAL"), "a receive was taken in RESET");
+    ensure!(
+        refused.is_err_and(|r| r.error.errno_name() == "EINVAL"),
+        "a receive was taken in RESET"
+    );
     let (_, peer) = stage.address(1)?;
     let nobody = softrnic_model::verbs::QpNum::new(0x4321);
     stage.bring_up(&mut own, (peer, nobody), &connection(of), Init)?;
@@ -181,11 +184,7 @@ fn init_receives_wait(stage: &mut Stage) -> Outcome {
     Ok(())
 }
 
-fn path(
-    stage: &Stage,
-    from: &End,
-    to: &End,
-) -> Outcome<softrnic_model::verbs::AddressVector> {
+fn path(stage: &Stage, from: &End, to: &End) -> Outcome<softrnic_model::verbs::AddressVector> {
     let (_, dgid) = stage.address(to.device)?;
     Ok(softrnic_model::verbs::AddressVector {
         dgid,

@@ -1,11 +1,14 @@
 //! Asynchronous events.
 
+mod verbs;
+
 use super::book::{book, named};
 use crate::case::Case;
 
 /// The cases of the family.
 pub(super) fn cases() -> Vec<Case> {
     let mut all = book(SCRIPTS);
+    all.extend(verbs::cases());
     for (rule, event, variant, packet, nak) in REFUSALS {
         all.push(named(
             &format!("events/{rule}/{variant}"),
