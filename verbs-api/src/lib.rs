@@ -52,6 +52,7 @@
 
 #[expect(unsafe_code, reason = "owns and lends raw memory")]
 pub mod buffer;
+pub mod cm;
 mod completion;
 mod device;
 mod device_memory;
@@ -61,12 +62,14 @@ mod endpoint;
 pub mod error;
 #[expect(unsafe_code, reason = "touches program memory by raw address")]
 pub mod host_memory;
+mod machine;
 mod owned;
 pub mod provider;
 mod queue_pair;
 #[expect(unsafe_code, reason = "vouches to the device for the memory that it keeps")]
 pub mod region;
 mod shared_receive;
+pub mod simulated;
 #[expect(unsafe_code, reason = "touches raw memory by copies and atomics")]
 mod span;
 #[cfg(test)]

@@ -221,7 +221,7 @@ mod tests {
             case("panics").with_profile(Profile::RXE),
             case("last"),
         ];
-        let options = Options { limit: Duration::from_millis(50), jobs: 1 };
+        let options = Options { limit: Duration::from_millis(900), jobs: 1 };
         let mut seen = 0;
         let ran = run(cases, Box::new(Nowhere), &options, &mut |progress| seen = progress.done);
         let failed = |at: usize| match &ran[at].verdict {

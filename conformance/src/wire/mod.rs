@@ -1,6 +1,7 @@
 //! Where packet scripts are played: a device under test, and the wire to it, of which the other end
 //! is the script's.
 
+mod simulated;
 mod udp;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use softrnic_transport::tap::{Direction, Line};
 use crate::lab::Waits;
 use crate::program::Program;
 
+pub use simulated::{OverFabric, Wire};
 pub use udp::{OpenError, OverUdp};
 
 /// A device under test, its program, and the wire.

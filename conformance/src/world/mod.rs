@@ -2,6 +2,7 @@
 
 mod emulated;
 mod peer;
+mod simulated;
 
 use softrnic_model::profile::Profile;
 
@@ -11,6 +12,7 @@ use crate::wire::Bench;
 
 pub use emulated::Emulated;
 pub use peer::Peer;
+pub use simulated::Simulated;
 
 /// A source of devices. Every case gets new ones, so that none suffers from another.
 pub trait World: Send + Sync {

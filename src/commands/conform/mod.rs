@@ -131,6 +131,8 @@ struct RunArgs {
 /// Where devices come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum On {
+    /// Simulated devices of this process, under virtual time
+    Simulated,
     /// Emulated devices of this process, over UDP on the loopback interface
     Emulated,
 }

@@ -7,7 +7,7 @@ use softrnic_conformance::deviation::Deviations;
 use softrnic_conformance::report::{Report, Status, html, junit, table};
 use softrnic_conformance::rules;
 use softrnic_conformance::runner::{self, Options};
-use softrnic_conformance::world::{Emulated, Peer, World};
+use softrnic_conformance::world::{Emulated, Peer, Simulated, World};
 
 use super::progress::Meter;
 use super::{On, RunArgs};
@@ -59,11 +59,12 @@ fn worlds(args: &RunArgs, shared: &Shared) -> Result<Vec<Judged>, Failure> {
         let peer = Peer { address, ..Peer::new(helper) };
         return Ok(vec![("peer", Box::new(peer), None)]);
     }
-    let all = [On::Emulated];
+    let all = [On::Simulated, On::Emulated];
     let wanted = if args.on.is_empty() { &all[..] } else { &args.on };
     let world = |on: &On| -> Judged {
         let name = Some(profile.name.to_owned());
         match on {
+            On::Simulated => ("simulated", Box::new(Simulated { profile }), name),
             On::Emulated => ("emulated", Box::new(Emulated { profile }), name),
         }
     };

@@ -4,10 +4,10 @@ use softrnic_model::Device;
 use softrnic_model::verbs::{DeviceAttributes, PortAttributes};
 use softrnic_transport::interfaces;
 
-use super::addresses::Address;
 use super::membership::SLOT_ALONE;
 use super::surroundings::View;
 use super::{EmulatedConfig, EmulatedContext};
+use crate::machine::addresses::Address;
 use crate::provider::{DeviceInfo, GidEntry, GidType};
 
 /// A device that is not open: what its verbs would tell. Another process may have it open.

@@ -4,6 +4,7 @@
 //! to the compiler, which would otherwise list them in its own version script without a version.
 //! `name@@VERSION` is what new programs are linked to, `name@VERSION` what older ones ask for.
 
+mod own;
 mod private;
 mod public;
 mod rdmacm;
