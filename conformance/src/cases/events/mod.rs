@@ -109,15 +109,4 @@ event SRQ_LIMIT_REACHED
 no-event SRQ_LIMIT_REACHED
 limit 2
 event SRQ_LIMIT_REACHED
-
-== events/cq-error/overrun
-qp rc cq=2
-post SEND id=1 at=buf len=1 lkey=1
-post SEND id=2 at=buf len=1
-post SEND id=3 at=buf len=1
-in ERR
-event CQ_ERR
-no-event CQ_ERR
-done id=1 status=LOC_PROT_ERR
-done id=2 status=WR_FLUSH_ERR
 ";

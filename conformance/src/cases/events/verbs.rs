@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use softrnic_model::verbs::{AsyncEvent, QpState, SendFlags, WcStatus};
+use softrnic_model::verbs::{AsyncEvent, CqId, QpState, SendFlags, Wc, WcStatus};
 use softrnic_verbs::provider::ChannelId;
 
 use crate::case::{Case, Outcome, verbs};
@@ -19,6 +19,9 @@ pub(super) fn cases() -> Vec<Case> {
         verbs("events/destroyed-object", "queue-pair", destroyed_object),
         verbs("events/events-in-order", "two-queue-pairs", in_order),
         verbs("events/fatal", "memory-of-a-receive", fatal_is_not_raised_with_a_completion),
+        verbs("events/cq-error", "once", overrun),
+        verbs("completions/overrun", "takes-nothing-more", overrun_takes_nothing_more),
+        verbs("completions/overrun-kills-qps", "both-users", overrun_kills),
         verbs("completions/notify-once", "second-completion", notify_once),
         verbs("completions/notify-solicited", "plain-message", |stage| solicited(stage, false)),
         verbs("completions/notify-solicited", "solicited-message", |stage| solicited(stage, true)),
@@ -26,6 +29,57 @@ pub(super) fn cases() -> Vec<Case> {
         verbs("completions/notify-not-narrowed", "every-then-solicited", not_narrowed),
         verbs("completions/notify-not-past", "already-there", not_past),
     ]
+}
+
+/// An end whose sends complete in a queue that is too small, overrun: and what it holds.
+fn overrun_end(stage: &Stage) -> Outcome<(End, CqId, u32)> {
+    let (cq, granted) = stage.verbs(0).create_cq(2, None)?;
+    let a = stage.end_with(0, &Connection::RC, |init| init.send_cq = cq)?;
+    let b = stage.end(1, &Connection::RC)?;
+    let [a, _b] = stage.join(&Connection::RC, [a, b])?;
+    stage.move_to(&a, QpState::Sqd)?;
+    for id in 0..=u64::from(granted) {
+        stage.post(&a, &wr(id, send()).at(0, 8))?;
+    }
+    // All of them are flushed, which is one too many.
+    stage.move_to(&a, QpState::Err)?;
+    Ok((a, cq, granted))
+}
+
+fn overrun(stage: &mut Stage) -> Outcome {
+    let (_a, cq, _) = overrun_end(stage)?;
+    stage.raises(0, AsyncEvent::CqError(cq))?;
+    stage.settle();
+    ensure!(!stage.events(0)?.contains(&AsyncEvent::CqError(cq)), "it was raised twice");
+    Ok(())
+}
+
+fn overrun_takes_nothing_more(stage: &mut Stage) -> Outcome {
+    let (a, cq, granted) = overrun_end(stage)?;
+    stage.raises(0, AsyncEvent::CqError(cq))?;
+    stage.post(&a, &wr(99, send()).at(0, 8))?;
+    let mut taken = [Wc::default(); 64];
+    let mut count = 0;
+    // The queue cannot be used any more: what is not told as an error was there before.
+    while let Ok(more @ 1..) = stage.verbs(0).poll_cq(cq, &mut taken[count..]) {
+        count += more;
+    }
+    ensure!(count <= granted as usize, "{count} completions came out of a queue of {granted}");
+    ensure!(taken[..count].iter().all(|wc| wc.wr_id != 99), "a completion came after the overrun");
+    Ok(())
+}
+
+fn overrun_kills(stage: &mut Stage) -> Outcome {
+    let (cq, granted) = stage.verbs(0).create_cq(2, None)?;
+    let end = |stage: &Stage| stage.end_with(0, &Connection::RC, |init| init.send_cq = cq);
+    let [a, _peer] = stage.join(&Connection::RC, [end(stage)?, stage.end(1, &Connection::RC)?])?;
+    let [other, _] = stage.join(&Connection::RC, [end(stage)?, stage.end(1, &Connection::RC)?])?;
+    stage.move_to(&a, QpState::Sqd)?;
+    for id in 0..=u64::from(granted) {
+        stage.post(&a, &wr(id, send()).at(0, 8))?;
+    }
+    stage.move_to(&a, QpState::Err)?;
+    stage.gets_into(&other, QpState::Err)
 }
 
 /// Two ends; the receives of the second report to a channel.

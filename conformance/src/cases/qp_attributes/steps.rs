@@ -85,7 +85,21 @@ const STEPS: &[Step] = &[
         optional: &[Mask::PKEY_INDEX, Mask::QKEY],
     },
     Step {
-        types: &[Rc, XrcSend],
+        types: &[Rc],
+        from: Rtr,
+        to: Rts,
+        rule: "qp-attributes/rts-rc",
+        required: &[
+            Mask::SQ_PSN,
+            Mask::MAX_QP_RD_ATOMIC,
+            Mask::TIMEOUT,
+            Mask::RETRY_CNT,
+            Mask::RNR_RETRY,
+        ],
+        optional: &[Mask::CUR_STATE, Mask::ACCESS_FLAGS, Mask::MIN_RNR_TIMER],
+    },
+    Step {
+        types: &[XrcSend],
         from: Rtr,
         to: Rts,
         rule: "qp-attributes/rts-rc",
@@ -161,6 +175,7 @@ const STEPS: &[Step] = &[
         rule: "qp-attributes/optional",
         required: &[],
         optional: &[
+            Mask::PORT,
             Mask::AV,
             Mask::TIMEOUT,
             Mask::RETRY_CNT,

@@ -20,6 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         verbs("qp-states/sqd-drains", "nothing-new-begins", sqd_waits),
         verbs("qp-states/sqd-drains", "receives-on", sqd_receives),
         verbs("qp-states/sqd-event", "asked-for", |stage| sqd_event(stage, true)),
+        verbs("events/sq-drained", "names-its-queue-pair", |stage| sqd_event(stage, true)),
         verbs("qp-states/sqd-event", "not-asked-for", |stage| sqd_event(stage, false)),
         verbs("qp-states/sqd-resumes", "in-order", sqd_resumes),
         verbs("qp-states/to-reset-forgets", "completions", reset_forgets_completions),

@@ -1,11 +1,14 @@
 //! Memory windows, and keys that are withdrawn.
 
+mod verbs;
+
 use super::book::{book, named};
 use crate::case::Case;
 
 /// The cases of the family.
 pub(super) fn cases() -> Vec<Case> {
     let mut all = book(SCRIPTS);
+    all.extend(verbs::cases());
     for (rule, variant, lines) in FAILS {
         all.push(named(
             &format!("windows-invalidation/{rule}/{variant}"),
