@@ -4,7 +4,7 @@ use softrnic_model::verbs::{
     AsyncEvent, QpAttributeMask as Mask, QpState, QpType, RecvWr, WcStatus,
 };
 
-use super::super::qp_attributes::{connection, end, failing, reach, type_name};
+use super::super::qp_attributes::{connection, end, fail_a_send, reach, type_name};
 use crate::case::{Case, Outcome, script, verbs};
 use crate::lab::Connection;
 use crate::stage::{End, Stage, send, wr};
@@ -263,8 +263,7 @@ fn sqd_resumes(stage: &mut Stage) -> Outcome {
 
 fn sqe_flushes(stage: &Stage, of: QpType) -> Outcome {
     let [a, b] = stage.connect(&connection(of))?;
-    stage.post(&a, &failing(&a, 1))?;
-    stage.completes(&a, 1, WcStatus::LocalProtectionError)?;
+    fail_a_send(stage, &a, 1)?;
     stage.gets_into(&a, Sqe)?;
     stage.post(&a, &message(of, &a, &b, 2))?;
     stage.completes(&a, 2, WorkRequestFlushed)?;
@@ -277,8 +276,7 @@ fn sqe_flushes(stage: &Stage, of: QpType) -> Outcome {
 
 fn sqe_to_rts(stage: &Stage, of: QpType) -> Outcome {
     let [a, b] = stage.connect(&connection(of))?;
-    stage.post(&a, &failing(&a, 1))?;
-    stage.completes(&a, 1, WcStatus::LocalProtectionError)?;
+    fail_a_send(stage, &a, 1)?;
     stage.gets_into(&a, Sqe)?;
     stage.move_to(&a, Rts)?;
     stage.recv(&b, 7, 0, 100)?;
