@@ -2,6 +2,8 @@
 
 mod book;
 mod events;
+mod icrc;
+mod packet_format;
 mod protection;
 mod qp_attributes;
 mod qp_states;
@@ -18,6 +20,8 @@ use crate::case::Case;
 #[must_use]
 pub fn all() -> Vec<Case> {
     let families = [
+        packet_format::cases,
+        icrc::cases,
         rc_responder::cases,
         uc::cases,
         ud::cases,
