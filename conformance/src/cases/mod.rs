@@ -6,6 +6,8 @@ mod congestion;
 mod connection_setup;
 mod events;
 mod flush_placement;
+mod icrc;
+mod packet_format;
 mod protection;
 mod qp_attributes;
 mod qp_states;
@@ -22,6 +24,8 @@ use crate::case::Case;
 #[must_use]
 pub fn all() -> Vec<Case> {
     let families = [
+        packet_format::cases,
+        icrc::cases,
         rc_responder::cases,
         uc::cases,
         ud::cases,

@@ -35,6 +35,7 @@ pub fn play(script: &Script, bench: &mut dyn Bench) -> Played {
         held: None,
         ladder: Vec::new(),
         bad_icrc: 0,
+        last_port: None,
     };
     player.bad_icrc = player.bench.bad_icrc();
     let verdict = match player.run(script) {
@@ -71,6 +72,8 @@ struct Player<'a> {
     held: Option<Caught>,
     ladder: Vec<Rung>,
     bad_icrc: u64,
+    /// From which UDP port the device has sent last.
+    last_port: Option<u16>,
 }
 
 /// What names stand for.
@@ -189,10 +192,10 @@ impl Player<'_> {
             flow_label: 0,
         };
         let behind = u32::try_from(packet.len() * 8).unwrap_or(0);
-        let damage = spec.bad_icrc.then_some(behind + ICRC_BIT);
+        let damage = spec.bad_icrc.then_some(behind + ICRC_BIT).or(spec.flip);
         let mut words = in_words(&route, &packet);
-        if spec.bad_icrc {
-            words.push_str(", wrong ICRC");
+        if let Some(bit) = damage {
+            words.push_str(&format!(", bit {bit} flipped under way"));
         }
         self.note(self.bench.now_ns(), "peer", words);
         let crafted = Crafted { route, packet, damage };
@@ -222,6 +225,10 @@ impl Player<'_> {
             found.push(format!("it left {} us too early", early / 1000));
         }
         found.extend(self.addressing(&caught));
+        let port = self.last_port.replace(caught.route.src_port);
+        if spec.same_port && port != self.last_port {
+            found.push(format!("it leaves from port {}, not {port:?}", caught.route.src_port));
+        }
         if found.is_empty() {
             self.note(caught.at_ns, "device", words);
             return Ok(());
