@@ -52,6 +52,7 @@
 
 #[expect(unsafe_code, reason = "owns and lends raw memory")]
 pub mod buffer;
+pub mod cm;
 mod completion;
 mod device;
 mod device_memory;

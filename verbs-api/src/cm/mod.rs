@@ -1,0 +1,3 @@
+//! The connection manager.
+
+pub mod resolve;
