@@ -10,11 +10,13 @@
 mod choice;
 mod group;
 mod route;
+mod system;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 pub use group::group;
+pub use system::{SystemResolver, device_at};
 
 use crate::provider::GidEntry;
 
