@@ -158,7 +158,7 @@ impl From<Outcome> for Verdict {
 macro_rules! ensure {
     ($condition:expr, $($why:tt)+) => {
         if !$condition {
-            return Err($crate::case::Problem::Failed(format!($($why)+)));
+            return ::core::result::Result::Err($crate::case::Problem::Failed(format!($($why)+)));
         }
     };
 }
@@ -171,7 +171,7 @@ macro_rules! same {
         if got != expected {
             let what = format!($($what)+);
             let why = format!("{what}: {got:?}, expected {expected:?}");
-            return Err($crate::case::Problem::Failed(why));
+            return ::core::result::Result::Err($crate::case::Problem::Failed(why));
         }
     }};
 }

@@ -109,7 +109,9 @@ impl Player<'_> {
         for step in &script.steps {
             self.wait_for(step);
             self.step(step).map_err(|end| match end {
-                End::Wrong(why) => End::Wrong(format!("line {}, `{}`: {why}", step.line, step.text)),
+                End::Wrong(why) => {
+                    End::Wrong(format!("line {}, `{}`: {why}", step.line, step.text))
+                }
                 other => other,
             })?;
             self.last_ns = self.bench.now_ns();
@@ -308,8 +310,15 @@ impl Player<'_> {
     fn make_pair(&mut self, command: &Command, setup: &QpSetup) -> Result<Answer, Refusal> {
         let index = u32::try_from(self.names.pairs.len()).unwrap_or(0);
         let peer_qp = QpNum::new(PEER_QP + index);
-        let peer = self.bench.peer();
-        let text = format!("{} peer={peer} peerqp={}", command.text, peer_qp.get());
+        let mut text = command.text.clone();
+        for (key, value) in
+            [("peer", self.bench.peer().to_string()), ("peerqp", peer_qp.get().to_string())]
+        {
+            // A script may lead a queue pair somewhere else.
+            if !text.contains(&format!(" {key}=")) {
+                text = format!("{text} {key}={value}");
+            }
+        }
         let command: Command = text.parse().map_err(Refusal::plain)?;
         let answer = self.bench.program().execute(&command)?;
         if let Answer::Qp { number, srq, .. } = &answer {

@@ -13,8 +13,7 @@ fn pair(qp_type: QpType) -> Bench {
 }
 
 fn pair_with(qp_type: QpType, reaction_point: bool) -> Bench {
-    let device =
-        DeviceConfig { window_bytes: 64 * 256, reaction_point, ..DeviceConfig::default() };
+    let device = DeviceConfig { window_bytes: 64 * 256, reaction_point, ..DeviceConfig::default() };
     Setup { mtu: Mtu::B256, device, ..Setup::of(qp_type) }.pair()
 }
 
