@@ -200,7 +200,7 @@ post RDMA_WRITE id=1 at=buf len=2048 to=0x1000 rkey=7
 done RDMA_WRITE id=1
 
 == icrc/retransmission/changed-memory
-qp rc timeout=8
+qp rc timeout=14
 post SEND id=1 at=buf len=8
 > SEND_ONLY psn=0 data=8
 store buf 8*0xaa
