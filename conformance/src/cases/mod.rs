@@ -2,7 +2,10 @@
 
 mod acknowledgement_retry;
 mod book;
+mod completions;
+mod congestion;
 mod events;
+mod flush_placement;
 mod icrc;
 mod packet_format;
 mod protection;
@@ -31,6 +34,9 @@ pub fn all() -> Vec<Case> {
         acknowledgement_retry::cases,
         rnr::cases,
         read_atomic::cases,
+        flush_placement::cases,
+        completions::cases,
+        congestion::cases,
         uc::cases,
         ud::cases,
         xrc::cases,
