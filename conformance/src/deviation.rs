@@ -110,9 +110,9 @@ impl Deviations {
     /// The first that is declared of this case.
     #[must_use]
     pub fn find(&self, case: &str) -> Option<&Deviation> {
-        self.list.iter().find(|deviation| {
-            deviation.cases.all().iter().any(|pattern| matches(pattern, case))
-        })
+        self.list
+            .iter()
+            .find(|deviation| deviation.cases.all().iter().any(|pattern| matches(pattern, case)))
     }
 }
 
@@ -121,7 +121,9 @@ impl Deviations {
 pub fn matches(pattern: &str, case: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => case.starts_with(beginning),
-        None => case == pattern || case.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('/')),
+        None => {
+            case == pattern || case.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('/'))
+        }
     }
 }
 
@@ -146,7 +148,8 @@ mod tests {
 
     #[test]
     fn a_file_is_read_or_told_what_is_wrong() {
-        let good = "device = 'x'\n[[deviation]]\ncases = ['uc/a', 'uc/b']\ndifference = 'd'\nreason = 'r'";
+        let good =
+            "device = 'x'\n[[deviation]]\ncases = ['uc/a', 'uc/b']\ndifference = 'd'\nreason = 'r'";
         let read = Deviations::parse(good).unwrap();
         assert_eq!(read.find("uc/b/c").map(|found| found.reason.as_str()), Some("r"));
         assert_eq!(read.find("uc/c/c"), None);

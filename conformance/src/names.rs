@@ -40,11 +40,8 @@ pub const OPCODES: &[(&str, WcOpcode)] = &[
 ];
 
 /// `enum ibv_wc_flags`
-pub const FLAGS: &[(&str, WcFlags)] = &[
-    ("GRH", WcFlags::GRH),
-    ("WITH_IMM", WcFlags::WITH_IMM),
-    ("WITH_INV", WcFlags::WITH_INV),
-];
+pub const FLAGS: &[(&str, WcFlags)] =
+    &[("GRH", WcFlags::GRH), ("WITH_IMM", WcFlags::WITH_IMM), ("WITH_INV", WcFlags::WITH_INV)];
 
 /// `enum ibv_qp_state`
 pub const STATES: &[(&str, QpState)] = &[

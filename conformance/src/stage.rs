@@ -160,9 +160,8 @@ impl Stage {
     /// It has none.
     pub fn address(&self, device: usize) -> Outcome<(u8, Gid)> {
         let verbs = &self.devices[device];
-        let entries = (0..GIDS_MAX).map_while(|index| {
-            verbs.query_gid(1, index.into()).ok().map(|entry| (index, entry))
-        });
+        let entries = (0..GIDS_MAX)
+            .map_while(|index| verbs.query_gid(1, index.into()).ok().map(|entry| (index, entry)));
         let usable = |entry: &softrnic_verbs::provider::GidEntry| {
             entry.gid != Gid::default() && entry.gid_type == GidType::RoceV2
         };
@@ -224,8 +223,12 @@ impl Stage {
         state: QpState,
     ) -> Outcome {
         let (dgid, peer_qp) = peer;
-        let path =
-            AddressVector { dgid, sgid_index: own.sgid_index, hop_limit: HOPS, ..Default::default() };
+        let path = AddressVector {
+            dgid,
+            sgid_index: own.sgid_index,
+            hop_limit: HOPS,
+            ..Default::default()
+        };
         let verbs = &self.devices[own.device];
         let order = [QpState::Init, QpState::Rtr, QpState::Rts];
         let count = order.iter().position(|known| *known == state).map_or(0, |at| at + 1);
@@ -375,9 +378,10 @@ impl Stage {
     /// # Errors
     /// It does not.
     pub fn gets_into(&self, end: &End, state: QpState) -> Outcome {
-        self.becomes(|| Ok(self.state(end)? == state), || {
-            format!("the queue pair does not get into {}", names::name(names::STATES, state))
-        })
+        self.becomes(
+            || Ok(self.state(end)? == state),
+            || format!("the queue pair does not get into {}", names::name(names::STATES, state)),
+        )
     }
 
     /// Something becomes true before long.
@@ -443,9 +447,10 @@ impl Stage {
     /// # Errors
     /// It is not.
     pub fn raises(&self, device: usize, event: AsyncEvent) -> Outcome {
-        self.becomes(|| Ok(self.events(device)?.contains(&event)), || {
-            format!("the event {} was not raised", names::event(event))
-        })
+        self.becomes(
+            || Ok(self.events(device)?.contains(&event)),
+            || format!("the event {} was not raised", names::event(event)),
+        )
     }
 
     /// What a device has counted under this name, if it tells.

@@ -1,9 +1,11 @@
 //! All cases, by family: one file or folder each, named after the page of rules in `docs/spec/`.
 
 mod acknowledgement_retry;
+mod attacks;
 mod book;
 mod completions;
 mod congestion;
+mod connection_setup;
 mod events;
 mod flush_placement;
 mod icrc;
@@ -34,9 +36,6 @@ pub fn all() -> Vec<Case> {
         acknowledgement_retry::cases,
         rnr::cases,
         read_atomic::cases,
-        flush_placement::cases,
-        completions::cases,
-        congestion::cases,
         uc::cases,
         ud::cases,
         xrc::cases,
@@ -45,7 +44,12 @@ pub fn all() -> Vec<Case> {
         qp_attributes::cases,
         protection::cases,
         windows_invalidation::cases,
+        flush_placement::cases,
+        completions::cases,
         events::cases,
+        connection_setup::cases,
+        congestion::cases,
+        attacks::cases,
     ];
     families.into_iter().flat_map(|cases| cases()).collect()
 }

@@ -454,7 +454,10 @@ mod tests {
         let Ok(Action::Qp(setup)) = action("qp rc psn=0xffffff mtu=1024 rights=wr srq=8") else {
             panic!("a queue pair")
         };
-        assert_eq!((setup.rq_psn, setup.mtu, setup.srq), (Psn::new(0xff_ffff), Mtu::B1024, Some(8)));
+        assert_eq!(
+            (setup.rq_psn, setup.mtu, setup.srq),
+            (Psn::new(0xff_ffff), Mtu::B1024, Some(8))
+        );
         assert_eq!(setup.access, Access::REMOTE_WRITE | Access::REMOTE_READ);
         let Ok(Action::Post(post)) = action("post RDMA_WRITE id=3 sge=buf:4,buf+8:2 to=0x10 fence")
         else {

@@ -123,15 +123,8 @@ impl Local {
         // What was made so far is found by `close` even if what follows fails.
         let number = QpNum::new(0);
         let qkey = setup.qkey;
-        let mut pair = Pair {
-            number,
-            cq,
-            srq: None,
-            xrcd: None,
-            ah: None,
-            peer: setup.peer_qp,
-            qkey,
-        };
+        let mut pair =
+            Pair { number, cq, srq: None, xrcd: None, ah: None, peer: setup.peer_qp, qkey };
         let made = self.make_pair_on(setup, pd, &mut pair);
         self.pairs.insert(setup.name.clone(), pair);
         made?;

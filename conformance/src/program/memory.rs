@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use softrnic_model::verbs::{Access, Key, PdId, VerbError};
 use softrnic_verbs::buffer::{Buffer, SharedBuffer};
-use softrnic_verbs::provider::{Context, MrKeys};
+use softrnic_verbs::provider::{Context, MrKeys, Reregistration};
 
 /// Memory of a program, registered as a whole.
 #[derive(Debug)]
@@ -83,6 +83,23 @@ impl Region {
     #[must_use]
     pub const fn is_registered(&self) -> bool {
         self.is_registered
+    }
+
+    /// Changes the domain, the rights, or both (`ibv_rereg_mr(3)`).
+    ///
+    /// # Errors
+    /// As `ibv_rereg_mr(3)`.
+    pub fn reregister(
+        &mut self,
+        pd: Option<PdId>,
+        access: Option<Access>,
+    ) -> Result<(), VerbError> {
+        let change = Reregistration { pd, memory: None, access };
+        // SAFETY: the memory stays the same, and is kept as `over` promised, whatever the rights are.
+        #[expect(unsafe_code, reason = "the device will touch memory that this value keeps")]
+        let keys = unsafe { self.verbs.rereg_mr(self.keys.lkey, &change) }?;
+        self.keys = keys;
+        Ok(())
     }
 
     /// Ends the registration; the memory can still be looked at.

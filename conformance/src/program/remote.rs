@@ -59,7 +59,8 @@ impl Remote {
 impl Program for Remote {
     fn execute(&mut self, command: &Command) -> Result<Answer, Refusal> {
         self.line += 1;
-        let gone = |error: io::Error| Refusal::plain(format!("the helper does not answer: {error}"));
+        let gone =
+            |error: io::Error| Refusal::plain(format!("the helper does not answer: {error}"));
         let answer = self.ask(&command.text).map_err(gone)?;
         let read: Result<Result<Answer, Refusal>, _> = serde_json::from_str(&answer);
         read.unwrap_or_else(|error| {

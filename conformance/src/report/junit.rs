@@ -16,10 +16,10 @@ pub fn junit(report: &Report) -> String {
 
 fn write_suites(out: &mut String, report: &Report) -> std::fmt::Result {
     let tally = report.tally();
-    let (all, families) = tally.split_last().map_or((None, &[][..]), |(all, rest)| (Some(all), rest));
-    let failures = |tally: &super::Tally| {
-        tally.count(Status::Fail) + tally.count(Status::StaleDeviation)
-    };
+    let (all, families) =
+        tally.split_last().map_or((None, &[][..]), |(all, rest)| (Some(all), rest));
+    let failures =
+        |tally: &super::Tally| tally.count(Status::Fail) + tally.count(Status::StaleDeviation);
     let seconds = |us: u64| format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     let (cases, failed) = all.map_or((0, 0), |(_, all)| (all.cases(), failures(all)));
     let time = seconds(report.took_ms.saturating_mul(1000));
@@ -93,7 +93,9 @@ mod tests {
     #[test]
     fn every_case_has_an_element_and_text_is_escaped() {
         let xml = junit(&report());
-        assert!(xml.contains("<testsuites name=\"test\" tests=\"4\" failures=\"2\" time=\"0.005000\">"));
+        assert!(
+            xml.contains("<testsuites name=\"test\" tests=\"4\" failures=\"2\" time=\"0.005000\">")
+        );
         assert_eq!(xml.matches("<testcase ").count(), 4);
         assert!(xml.contains("<failure message=\"&lt;because&gt; &amp; &quot;so&quot;\">"));
         assert!(xml.contains("RC ACKNOWLEDGE &lt;1&gt;"));

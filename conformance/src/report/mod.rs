@@ -129,7 +129,8 @@ impl Report {
         match value.get("form").and_then(serde_json::Value::as_u64) {
             Some(form) if form == u64::from(FORM) => {}
             Some(form) => {
-                let why = format!("line 1: form {form} is not one that this program reads ({FORM})");
+                let why =
+                    format!("line 1: form {form} is not one that this program reads ({FORM})");
                 return Err(ReportError(why));
             }
             None => return Err(ReportError("line 1: no result file: it has no \"form\"".into())),
@@ -220,7 +221,8 @@ pub(crate) mod tests {
 
     pub(crate) fn result(name: &str, status: Status) -> CaseResult {
         let rule = name.rsplit_once('/').map_or(name, |(rule, _)| rule).to_owned();
-        let message = if status == Status::Pass { String::new() } else { "<because> & \"so\"".into() };
+        let message =
+            if status == Status::Pass { String::new() } else { "<because> & \"so\"".into() };
         let rung = Rung {
             at_ns: 1500,
             who: "device".into(),
@@ -258,7 +260,10 @@ pub(crate) mod tests {
             ("", "EOF while parsing a value at line 1 column 0"),
             ("{}", "line 1: no result file: it has no \"form\""),
             ("{\"form\": 7}", "line 1: form 7 is not one that this program reads (1)"),
-            ("{\"form\": 1,\n\"device\": 3}", "invalid type: integer `3`, expected a string at line 2 column 11"),
+            (
+                "{\"form\": 1,\n\"device\": 3}",
+                "invalid type: integer `3`, expected a string at line 2 column 11",
+            ),
         ] {
             assert_eq!(Report::from_json(text).unwrap_err().to_string(), why);
         }

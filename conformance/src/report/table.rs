@@ -35,7 +35,10 @@ mod tests {
         let text = super::table(&report());
         let rows: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[0], ["family", "rules", "cases", "pass", "fail", "n/a", "deviation", "stale"]);
+        assert_eq!(
+            rows[0],
+            ["family", "rules", "cases", "pass", "fail", "n/a", "deviation", "stale"]
+        );
         assert_eq!(rows[2], ["uc", "1", "2", "1", "1", "-", "-", "-"]);
         assert_eq!(rows[4], ["all", "2", "4", "1", "1", "1", "-", "1"]);
     }

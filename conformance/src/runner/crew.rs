@@ -146,7 +146,8 @@ impl Crew {
         self.under.remove(&worker);
         self.hire();
         let case = &self.work.cases[number];
-        let why = format!("it did not end within {} s: the device hangs or is dead", limit.as_secs());
+        let why =
+            format!("it did not end within {} s: the device hangs or is dead", limit.as_secs());
         Some((number, ran(case, Verdict::Fail(why), Vec::new(), limit)))
     }
 }

@@ -11,7 +11,7 @@ use crate::script::{self, play};
 use crate::wire::Rung;
 use crate::world::World;
 
-pub use crew::{Ran, Progress};
+pub use crew::{Progress, Ran};
 
 /// How cases are run.
 #[derive(Clone, Debug)]
@@ -84,7 +84,8 @@ fn judge(ran: Ran, deviations: &Deviations) -> CaseResult {
         }
         (Verdict::Fail(why), None) => (Status::Fail, why),
     };
-    let ladder = if matches!(status, Status::Fail | Status::Deviation) { ladder } else { Vec::new() };
+    let ladder =
+        if matches!(status, Status::Fail | Status::Deviation) { ladder } else { Vec::new() };
     let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     CaseResult { rule, name, status, message, took_us, ladder }
 }

@@ -405,11 +405,7 @@ impl PacketSpec {
     ///
     /// # Errors
     /// A name stands for nothing, or the service has no such packet.
-    pub fn compare(
-        &self,
-        bytes: &[u8],
-        symbols: &dyn Symbols,
-    ) -> Result<Vec<String>, Reason> {
+    pub fn compare(&self, bytes: &[u8], symbols: &dyn Symbols) -> Result<Vec<String>, Reason> {
         let pair = pair(symbols, &self.qp)?;
         let opcode = self.opcode(&pair)?;
         let packet = match Packet::parse(bytes) {

@@ -112,7 +112,9 @@ impl Player<'_> {
         for step in &script.steps {
             self.wait_for(step);
             self.step(step).map_err(|end| match end {
-                End::Wrong(why) => End::Wrong(format!("line {}, `{}`: {why}", step.line, step.text)),
+                End::Wrong(why) => {
+                    End::Wrong(format!("line {}, `{}`: {why}", step.line, step.text))
+                }
                 other => other,
             })?;
             self.last_ns = self.bench.now_ns();

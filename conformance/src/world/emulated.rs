@@ -38,7 +38,12 @@ const ATTEMPTS: usize = 64;
 const WAITS: Waits = Waits { patience: Duration::from_secs(4), quiet: Duration::from_millis(8) };
 
 impl Emulated {
-    fn open(&self, number: usize, port: u16, profile: Option<Profile>) -> Result<Arc<dyn Context>, OpenError> {
+    fn open(
+        &self,
+        number: usize,
+        port: u16,
+        profile: Option<Profile>,
+    ) -> Result<Arc<dyn Context>, OpenError> {
         let config = EmulatedConfig {
             name: format!("softrnic{number}"),
             port,
@@ -56,7 +61,9 @@ impl Emulated {
             let port = free_port().map_err(|error| Problem::Failed(error.to_string()))?;
             match open(port) {
                 Err(Opening::InUse(_)) if attempts < ATTEMPTS => {}
-                Err(Opening::InUse(why) | Opening::Failed(why)) => return Err(Problem::Failed(why)),
+                Err(Opening::InUse(why) | Opening::Failed(why)) => {
+                    return Err(Problem::Failed(why));
+                }
                 Ok(open) => return Ok(open),
             }
         }
@@ -81,7 +88,11 @@ impl From<OpenError> for Opening {
 impl From<wire::OpenError> for Opening {
     fn from(error: wire::OpenError) -> Self {
         let why = error.to_string();
-        if let udp::OpenError::PortInUse { .. } = error { Self::InUse(why) } else { Self::Failed(why) }
+        if let udp::OpenError::PortInUse { .. } = error {
+            Self::InUse(why)
+        } else {
+            Self::Failed(why)
+        }
     }
 }
 

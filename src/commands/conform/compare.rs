@@ -37,9 +37,10 @@ fn text(matrix: &Matrix) -> String {
     table.load_style(TableStyle::new().header_separator(rule));
     table.set_header(std::iter::once("case").chain(devices.iter().map(String::as_str)));
     for row in rows {
-        let cells = row.statuses.iter().map(|status| {
-            status.map_or_else(|| "not run".to_owned(), |status| status.to_string())
-        });
+        let cells = row
+            .statuses
+            .iter()
+            .map(|status| status.map_or_else(|| "not run".to_owned(), |status| status.to_string()));
         table.add_row(std::iter::once(row.case.clone()).chain(cells));
     }
     for column in table.column_iter_mut() {

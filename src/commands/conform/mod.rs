@@ -154,9 +154,11 @@ impl Selection {
         if self.filter.is_empty() {
             return Ok(cases);
         }
-        if let Some(nothing) = self.filter.iter().find(|pattern| {
-            !cases.iter().any(|case| matches(pattern, &case.name()))
-        }) {
+        if let Some(nothing) = self
+            .filter
+            .iter()
+            .find(|pattern| !cases.iter().any(|case| matches(pattern, &case.name())))
+        {
             return Err(Failure::usage(
                 format!("--filter: no case is named {nothing}"),
                 "`softrnic conform list` names all; an asterisk at the end stands for the rest",

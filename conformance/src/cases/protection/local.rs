@@ -44,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
             )
         };
         for (rule, variant, region, elements) in WRONG {
-            let case = format!("protection/{rule}/{name}-{variant}");
+            let case = format!("protection/{rule}/local-{name}-{variant}");
             all.push(named(&case, failed(region, elements)));
         }
         if written {

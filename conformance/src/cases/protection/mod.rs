@@ -2,6 +2,7 @@
 
 mod local;
 mod remote;
+mod verbs;
 
 use super::book::book;
 use crate::case::Case;
@@ -11,6 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut all = book(SCRIPTS);
     all.extend(remote::cases());
     all.extend(local::cases());
+    all.extend(verbs::cases());
     all
 }
 
@@ -102,6 +104,30 @@ qp rc
 < READ_REQUEST psn=0 va=0xffffffffffffffff rkey=0xdead00 len=0
 > READ_RESPONSE_ONLY psn=0 size=0
 in RTS
+
+== protection/sge-sum/one-byte-too-many
+qp rc
+refused EINVAL post RDMA_WRITE id=1 sge=buf:0x80000000,buf:1 to=0 rkey=7
+in RTS
+idle
+
+== protection/sge-sum/wraps-32-bits
+qp rc
+refused EINVAL post RDMA_WRITE id=1 sge=buf:0xffffffff,buf:0xffffffff,buf:3 to=0 rkey=7
+in RTS
+idle
+
+== protection/sge-sum/of-a-receive
+qp rc
+refused EINVAL recv id=1 sge=buf:0x80000000,buf:0x80000000,buf:1
+in RTS
+idle
+
+== protection/sge-sum/of-a-read
+qp rc
+refused EINVAL post RDMA_READ id=1 sge=buf:0xffffffff,buf:2 to=0 rkey=7
+in RTS
+idle
 
 == protection/no-partial-write/range-ends-too-early
 qp rc

@@ -154,7 +154,8 @@ fn of_operation(operation: &Operation) -> Vec<Case> {
     let script = operation.script(all, &only, right_place, &format!("> {answer}"));
     add(rule, format!("{name}-with-no-other"), script);
     // The queue pair's own right is asked for first, and answered otherwise.
-    let script = operation.script(&others, &lacking, "va=mem rkey=0xdead00", &refused("NAK_INVALID"));
+    let script =
+        operation.script(&others, &lacking, "va=mem rkey=0xdead00", &refused("NAK_INVALID"));
     add("check-order", format!("{name}-queue-pair-before-key"), script);
     // The key is asked for before the range.
     let at = "va=mem+1024 rkey=mem+1";
@@ -170,13 +171,15 @@ fn lengths() -> Vec<Case> {
         ("read-2-to-the-31-and-one", "READ_REQUEST psn=0 len=0x80000001", "NAK_INVALID"),
         ("read-2-to-the-32-less-one", "READ_REQUEST psn=0 len=0xffffffff", "NAK_INVALID"),
         ("write-2-to-the-31", "WRITE_FIRST psn=0 len=0x80000000 data=256*0xaa", "NAK_ACCESS"),
-        ("write-2-to-the-32-less-one", "WRITE_FIRST psn=0 len=0xffffffff data=256*0xaa", "NAK_INVALID"),
+        (
+            "write-2-to-the-32-less-one",
+            "WRITE_FIRST psn=0 len=0xffffffff data=256*0xaa",
+            "NAK_INVALID",
+        ),
     ];
     let script = |(variant, packet, nak): (&str, &str, &str)| {
-        let text = format!(
-            "qp rc\nregion mem len=64\n< {packet} va=mem rkey=mem\n{}",
-            refused(nak)
-        );
+        let text =
+            format!("qp rc\nregion mem len=64\n< {packet} va=mem rkey=mem\n{}", refused(nak));
         named(&format!("protection/range-4gib/{variant}"), text)
     };
     rows.map(script).into()

@@ -1,8 +1,6 @@
 //! What a queue pair is created with.
 
-use softrnic_model::verbs::{
-    CqId, DeviceAttributes, PdId, QpInit, QpState, QpType,
-};
+use softrnic_model::verbs::{CqId, DeviceAttributes, PdId, QpInit, QpState, QpType};
 
 use super::{connection, end};
 use crate::case::{Case, Outcome, Problem, verbs};

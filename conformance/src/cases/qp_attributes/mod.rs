@@ -65,8 +65,7 @@ pub(super) fn reach(stage: &Stage, qp_type: QpType, state: QpState) -> Outcome<E
     stage.bring_up(&mut end, (peer, NOBODY), &connection, through)?;
     match state {
         QpState::Sqe => {
-            stage.post(&end, &failing(&end, 1))?;
-            stage.completes(&end, 1, WcStatus::LocalProtectionError)?;
+            fail_a_send(stage, &end, 1)?;
         }
         QpState::Sqd | QpState::Err => stage.move_to(&end, state)?,
         QpState::Reset | QpState::Init | QpState::Rtr | QpState::Rts => {}
@@ -75,10 +74,19 @@ pub(super) fn reach(stage: &Stage, qp_type: QpType, state: QpState) -> Outcome<E
     Ok(end)
 }
 
-/// A send that fails at once on every service, for its local key is wrong.
-pub(super) fn failing(end: &End, id: u64) -> crate::stage::Wr {
+/// Posts a send that fails at once on every service, for its local key is wrong; with which status is
+/// another rule.
+pub(super) fn fail_a_send(stage: &Stage, end: &End, id: u64) -> Outcome {
     let op = if end.ah.is_some() { end.datagram(end, 1) } else { send() };
-    wr(id, op).at(0, 8).lkey(softrnic_model::verbs::Key(0xdead_0000))
+    stage.post(end, &wr(id, op).at(0, 8).lkey(softrnic_model::verbs::Key(0xdead_0000)))?;
+    let wc = stage.take(end, end.send_cq, 1)?[0];
+    crate::ensure!(
+        wc.wr_id == id && wc.status != WcStatus::Success,
+        "request {} completed with {:?}, expected {id} to fail",
+        wc.wr_id,
+        wc.status
+    );
+    Ok(())
 }
 
 /// A queue pair in RESET.

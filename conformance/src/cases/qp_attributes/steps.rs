@@ -65,14 +65,7 @@ const STEPS: &[Step] = &[
         from: Init,
         to: Rtr,
         rule: "qp-attributes/rtr-rc",
-        required: &[
-            WAY[0],
-            WAY[1],
-            WAY[2],
-            WAY[3],
-            Mask::MAX_DEST_RD_ATOMIC,
-            Mask::MIN_RNR_TIMER,
-        ],
+        required: &[WAY[0], WAY[1], WAY[2], WAY[3], Mask::MAX_DEST_RD_ATOMIC, Mask::MIN_RNR_TIMER],
         optional: &[Mask::PKEY_INDEX, Mask::ACCESS_FLAGS],
     },
     Step {
@@ -92,7 +85,21 @@ const STEPS: &[Step] = &[
         optional: &[Mask::PKEY_INDEX, Mask::QKEY],
     },
     Step {
-        types: &[Rc, XrcSend],
+        types: &[Rc],
+        from: Rtr,
+        to: Rts,
+        rule: "qp-attributes/rts-rc",
+        required: &[
+            Mask::SQ_PSN,
+            Mask::MAX_QP_RD_ATOMIC,
+            Mask::TIMEOUT,
+            Mask::RETRY_CNT,
+            Mask::RNR_RETRY,
+        ],
+        optional: &[Mask::CUR_STATE, Mask::ACCESS_FLAGS, Mask::MIN_RNR_TIMER],
+    },
+    Step {
+        types: &[XrcSend],
         from: Rtr,
         to: Rts,
         rule: "qp-attributes/rts-rc",
@@ -168,6 +175,7 @@ const STEPS: &[Step] = &[
         rule: "qp-attributes/optional",
         required: &[],
         optional: &[
+            Mask::PORT,
             Mask::AV,
             Mask::TIMEOUT,
             Mask::RETRY_CNT,

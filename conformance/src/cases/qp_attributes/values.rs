@@ -184,10 +184,9 @@ fn rate_limits(stage: &mut Stage) -> Outcome {
     }
     let end = reach(stage, QpType::Rc, QpState::Rts)?;
     let mut attributes = attributes(stage, &end, QpState::Rts, QpState::Rts)?;
-    for kbps in [
-        device.qp_rate_limit_min.saturating_sub(1),
-        device.qp_rate_limit_max.saturating_add(1),
-    ] {
+    for kbps in
+        [device.qp_rate_limit_min.saturating_sub(1), device.qp_rate_limit_max.saturating_add(1)]
+    {
         let is_inside = (device.qp_rate_limit_min..=device.qp_rate_limit_max).contains(&kbps);
         attributes.rate_limit = kbps;
         if kbps != 0 && !is_inside {

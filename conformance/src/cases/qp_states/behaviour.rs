@@ -4,7 +4,7 @@ use softrnic_model::verbs::{
     AsyncEvent, QpAttributeMask as Mask, QpState, QpType, RecvWr, WcStatus,
 };
 
-use super::super::qp_attributes::{connection, end, failing, reach, type_name};
+use super::super::qp_attributes::{connection, end, fail_a_send, reach, type_name};
 use crate::case::{Case, Outcome, script, verbs};
 use crate::lab::Connection;
 use crate::stage::{End, Stage, send, wr};
@@ -20,6 +20,7 @@ pub(super) fn cases() -> Vec<Case> {
         verbs("qp-states/sqd-drains", "nothing-new-begins", sqd_waits),
         verbs("qp-states/sqd-drains", "receives-on", sqd_receives),
         verbs("qp-states/sqd-event", "asked-for", |stage| sqd_event(stage, true)),
+        verbs("events/sq-drained", "names-its-queue-pair", |stage| sqd_event(stage, true)),
         verbs("qp-states/sqd-event", "not-asked-for", |stage| sqd_event(stage, false)),
         verbs("qp-states/sqd-resumes", "in-order", sqd_resumes),
         verbs("qp-states/to-reset-forgets", "completions", reset_forgets_completions),
@@ -156,7 +157,10 @@ fn message(of: QpType, from: &End, to: &End, id: u64) -> crate::stage::Wr {
 fn reset_recv(stage: &Stage, of: QpType) -> Outcome {
     let mut own = end(stage, 0, of)?;
     let refused = stage.verbs(0).post_recv(own.qp, &[RecvWr { wr_id: 1, sges: &[] }]);
-    ensure!(refused.is_err_and(|r| r.error.errno_name() == "EINVAL"), "a receive was taken in RESET");
+    ensure!(
+        refused.is_err_and(|r| r.error.errno_name() == "EINVAL"),
+        "a receive was taken in RESET"
+    );
     let (_, peer) = stage.address(1)?;
     let nobody = softrnic_model::verbs::QpNum::new(0x4321);
     stage.bring_up(&mut own, (peer, nobody), &connection(of), Init)?;
@@ -181,11 +185,7 @@ fn init_receives_wait(stage: &mut Stage) -> Outcome {
     Ok(())
 }
 
-fn path(
-    stage: &Stage,
-    from: &End,
-    to: &End,
-) -> Outcome<softrnic_model::verbs::AddressVector> {
+fn path(stage: &Stage, from: &End, to: &End) -> Outcome<softrnic_model::verbs::AddressVector> {
     let (_, dgid) = stage.address(to.device)?;
     Ok(softrnic_model::verbs::AddressVector {
         dgid,
@@ -263,8 +263,7 @@ fn sqd_resumes(stage: &mut Stage) -> Outcome {
 
 fn sqe_flushes(stage: &Stage, of: QpType) -> Outcome {
     let [a, b] = stage.connect(&connection(of))?;
-    stage.post(&a, &failing(&a, 1))?;
-    stage.completes(&a, 1, WcStatus::LocalProtectionError)?;
+    fail_a_send(stage, &a, 1)?;
     stage.gets_into(&a, Sqe)?;
     stage.post(&a, &message(of, &a, &b, 2))?;
     stage.completes(&a, 2, WorkRequestFlushed)?;
@@ -277,8 +276,7 @@ fn sqe_flushes(stage: &Stage, of: QpType) -> Outcome {
 
 fn sqe_to_rts(stage: &Stage, of: QpType) -> Outcome {
     let [a, b] = stage.connect(&connection(of))?;
-    stage.post(&a, &failing(&a, 1))?;
-    stage.completes(&a, 1, WcStatus::LocalProtectionError)?;
+    fail_a_send(stage, &a, 1)?;
     stage.gets_into(&a, Sqe)?;
     stage.move_to(&a, Rts)?;
     stage.recv(&b, 7, 0, 100)?;

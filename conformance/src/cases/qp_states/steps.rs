@@ -107,14 +107,12 @@ fn assumed_otherwise(stage: &Stage, of: QpType, from: QpState) -> Outcome {
 
 /// A send that fails leads to ERR; and no program can ask for SQE.
 fn never_in_sqe(stage: &Stage, of: QpType) -> Outcome {
-    use super::super::qp_attributes::failing;
-    use softrnic_model::verbs::WcStatus;
+    use super::super::qp_attributes::fail_a_send;
     let end = reach(stage, of, Rts)?;
     crate::ensure!(stage.move_to(&end, Sqe).is_err(), "it went to SQE");
     if of == QpType::XrcRecv {
         return Ok(());
     }
-    stage.post(&end, &failing(&end, 1))?;
-    stage.completes(&end, 1, WcStatus::LocalProtectionError)?;
+    fail_a_send(stage, &end, 1)?;
     stage.gets_into(&end, Err)
 }

@@ -65,7 +65,12 @@ const BEHIND_FIRST: [(&str, &str, &str, &str); 14] = [
     ("length-last", "write-empty", WRITE, "WRITE_LAST"),
     ("length-last", "write-long", "WRITE_FIRST len=516 data=256*0xaa", "WRITE_LAST data=260*0xbb"),
     ("length-write-sum", "ends-early", WRITE, "WRITE_LAST data=4*0xbb"),
-    ("length-write-sum", "ends-early-with-immediate", WRITE, "WRITE_LAST_WITH_IMMEDIATE data=4*0xbb"),
+    (
+        "length-write-sum",
+        "ends-early-with-immediate",
+        WRITE,
+        "WRITE_LAST_WITH_IMMEDIATE data=4*0xbb",
+    ),
     ("length-write-sum", "goes-on", SHORT_WRITE, "WRITE_MIDDLE data=256*0xbb"),
     ("length-write-sum", "last-too-long", SHORT_WRITE, "WRITE_LAST data=48*0xbb"),
 ];

@@ -1,8 +1,6 @@
 //! A shared receive queue with several queue pairs.
 
-use softrnic_model::verbs::{
-    QpState, RecvWr, Sge, SrqAttributes, SrqId, VerbError, WcStatus,
-};
+use softrnic_model::verbs::{QpState, RecvWr, Sge, SrqAttributes, SrqId, VerbError, WcStatus};
 
 use crate::case::{Case, Outcome, verbs};
 use crate::lab::{ALL_RIGHTS, Connection};

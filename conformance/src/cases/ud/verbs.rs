@@ -190,7 +190,10 @@ fn detached(stage: &mut Stage) -> Outcome {
 fn attach_connected(stage: &mut Stage) -> Outcome {
     let end = stage.end(0, &Connection::RC)?;
     let refused = stage.verbs(0).attach_mcast(end.qp, group(&end, 4));
-    ensure!(refused.is_err_and(|error| error.errno_name() == "EINVAL"), "an RC queue pair was taken");
+    ensure!(
+        refused.is_err_and(|error| error.errno_name() == "EINVAL"),
+        "an RC queue pair was taken"
+    );
     Ok(())
 }
 

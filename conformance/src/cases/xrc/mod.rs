@@ -134,7 +134,7 @@ qp xrc-recv srq=4
 recv id=1 at=buf len=64
 < WRITE_ONLY_WITH_IMMEDIATE psn=0 va=buf+64 rkey=buf imm=7 data=8*0xaa ack
 > ACK psn=0
-done RECV_RDMA_WITH_IMM id=1 len=8 imm=7 flags=WITH_IMM
+done RECV_RDMA_WITH_IMM id=1 len=8 imm=7
 
 == xrc/unknown-srq/send
 needs XRC

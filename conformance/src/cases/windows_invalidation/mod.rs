@@ -1,11 +1,14 @@
 //! Memory windows, and keys that are withdrawn.
 
+mod verbs;
+
 use super::book::{book, named};
 use crate::case::Case;
 
 /// The cases of the family.
 pub(super) fn cases() -> Vec<Case> {
     let mut all = book(SCRIPTS);
+    all.extend(verbs::cases());
     for (rule, variant, lines) in FAILS {
         all.push(named(
             &format!("windows-invalidation/{rule}/{variant}"),
@@ -403,7 +406,7 @@ done BIND_MW id=1
 recv id=7 at=buf+64 len=64
 < SEND_ONLY_WITH_INVALIDATE psn=0 inv=mw data=4*0xcc ack
 > ACK psn=0
-done RECV id=7 len=4 flags=WITH_INV inv=mw
+done RECV id=7 len=4 inv=mw
 < WRITE_ONLY psn=1 va=buf rkey=mw data=8*0xaa ack
 > NAK_ACCESS psn=1
 holds buf 64
@@ -418,7 +421,7 @@ recv id=7 at=buf+1024 len=1024
 < SEND_FIRST psn=0 data=256*0xcc
 < SEND_LAST_WITH_INVALIDATE psn=1 inv=mw data=4*0xdd ack
 > ACK psn=1
-done RECV id=7 len=260 flags=WITH_INV inv=mw
+done RECV id=7 len=260 inv=mw
 < READ_REQUEST psn=2 va=buf rkey=mw len=8
 > NAK_ACCESS psn=2
 

@@ -1,11 +1,14 @@
 //! Asynchronous events.
 
+mod verbs;
+
 use super::book::{book, named};
 use crate::case::Case;
 
 /// The cases of the family.
 pub(super) fn cases() -> Vec<Case> {
     let mut all = book(SCRIPTS);
+    all.extend(verbs::cases());
     for (rule, event, variant, packet, nak) in REFUSALS {
         all.push(named(
             &format!("events/{rule}/{variant}"),
@@ -106,15 +109,4 @@ event SRQ_LIMIT_REACHED
 no-event SRQ_LIMIT_REACHED
 limit 2
 event SRQ_LIMIT_REACHED
-
-== events/cq-error/overrun
-qp rc cq=2
-post SEND id=1 at=buf len=1 lkey=1
-post SEND id=2 at=buf len=1
-post SEND id=3 at=buf len=1
-in ERR
-event CQ_ERR
-no-event CQ_ERR
-done id=1 status=LOC_PROT_ERR
-done id=2 status=WR_FLUSH_ERR
 ";
