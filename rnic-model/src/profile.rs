@@ -16,9 +16,22 @@ pub struct Profile {
     pub name: &'static str,
 
     /// Whether what a program may not rely on is filled with junk: the fields of a failed
-    /// completion other than `wr_id`, `status`, `qp_num` and `vendor_err` (`ibv_poll_cq(3)`), and
-    /// the bytes in front of the IPv4 header in the GRH area of a datagram (annex A17).
+    /// completion other than `wr_id`, `status`, `qp_num` and `vendor_err`, those of a good one that
+    /// mean nothing there (`ibv_poll_cq(3)`), and the bytes in front of the IPv4 header in the GRH
+    /// area of a datagram (annex A17). docs/spec/profiles.md lists the patterns.
     pub poison: bool,
+
+    /// How long answers are held back that may be late, in nanoseconds, so that more of them become
+    /// one; 0 is not at all. No rule says how soon a responder acknowledges.
+    pub answer_delay_ns: u64,
+
+    /// In which order the bytes of a packet come to memory. By rule only a completion says that they
+    /// are there, and a program that looks at the last one itself is wrong.
+    pub placement: PlacementOrder,
+
+    /// In which order completions of different work queues leave a completion queue. By rule only
+    /// those of one work queue are in order.
+    pub completions: CompletionOrder,
 
     /// Whether the opcode of a failed completion is 0, which reads as SEND. By rule it is undefined
     /// (`ibv_poll_cq(3)`); soft-RoCE leaves it 0, others say what failed.
@@ -62,6 +75,25 @@ pub struct Profile {
 
     /// What `vendor_err` of failed completions says.
     pub vendor_errors: VendorErrors,
+}
+
+/// In which order the bytes of a packet come to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacementOrder {
+    /// All at once.
+    AtOnce,
+    /// The second half first. The first half of a WRITE comes with the next packet of its queue pair,
+    /// or when it is acknowledged.
+    LastBytesFirst,
+}
+
+/// In which order completions of different work queues leave a completion queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionOrder {
+    /// As they came.
+    AsTheyCame,
+    /// Those of the work queue that has completed last come first.
+    LatestQueueFirst,
 }
 
 /// How a message fails that is longer than the posted receive.
@@ -132,6 +164,9 @@ impl Profile {
     pub const SPEC: Self = Self {
         name: "spec",
         poison: false,
+        answer_delay_ns: 0,
+        placement: PlacementOrder::AtOnce,
+        completions: CompletionOrder::AsTheyCame,
         failed_opcode_is_zero: false,
         grh_flag_on_connected: false,
         imm_flag_on_send: false,
@@ -149,7 +184,14 @@ impl Profile {
     };
 
     /// As the rules say, and nothing beyond them can be relied on.
-    pub const STRICT: Self = Self { name: "strict", poison: true, ..Self::SPEC };
+    pub const STRICT: Self = Self {
+        name: "strict",
+        poison: true,
+        answer_delay_ns: 20_000,
+        placement: PlacementOrder::LastBytesFirst,
+        completions: CompletionOrder::LatestQueueFirst,
+        ..Self::SPEC
+    };
 
     /// Soft-RoCE of Linux 6.1.
     pub const RXE: Self = Self {
@@ -267,8 +309,16 @@ mod tests {
     }
 
     #[test]
-    fn strict_is_spec_with_poison() {
-        assert_eq!(Profile { name: "spec", poison: false, ..Profile::STRICT }, Profile::SPEC);
+    fn strict_is_spec_with_poison_and_odd_orders() {
+        let as_in_spec = Profile {
+            name: "spec",
+            poison: false,
+            answer_delay_ns: 0,
+            placement: PlacementOrder::AtOnce,
+            completions: CompletionOrder::AsTheyCame,
+            ..Profile::STRICT
+        };
+        assert_eq!(as_in_spec, Profile::SPEC);
         for profile in Profile::ALL {
             assert_eq!(profile.poison, profile.name == "strict");
         }

@@ -58,12 +58,19 @@ impl Device {
         let shared = &mut self.shared;
         let due = match frame.origin {
             Origin::Request { .. } => requester::is_due(qp, frame),
-            Origin::Response | Origin::Cnp => responder::is_due(qp, frame),
+            Origin::Response | Origin::Cnp | Origin::Late => responder::is_due(qp, frame),
         };
         let header = frame.header.as_slice();
         let payload_end = header.len() + frame.payload_len as usize;
         if !due || out.len() != frame.len() {
             return false;
+        }
+        if matches!(frame.origin, Origin::Response | Origin::Late) {
+            // Whoever is told that a WRITE is done finds all of it.
+            responder::place_late(qp, shared, memory);
+            if frame.origin == Origin::Late || !responder::is_due(qp, frame) {
+                return false;
+            }
         }
         let (head, rest) = out.split_at_mut(header.len());
         head.copy_from_slice(header);
@@ -92,6 +99,7 @@ impl Device {
             }
             Origin::Response => responder::answered(qp),
             Origin::Cnp => responder::notified(qp, shared),
+            Origin::Late => {}
         }
         true
     }

@@ -42,6 +42,8 @@ pub(crate) enum Origin {
     Request { psns: u32, ends_request: bool },
     Response,
     Cnp,
+    /// It is not sent: it brings bytes to memory that were held back.
+    Late,
 }
 
 impl Default for FrameOut {

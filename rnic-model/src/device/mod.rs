@@ -19,7 +19,7 @@ use crate::Instant;
 use crate::counters::{Counter, Counters};
 use crate::profile::Profile;
 use crate::protection::{KeyLimits, Protection};
-use crate::qp::{completer, flush};
+use crate::qp::{completer, flush, responder};
 use crate::table::Table;
 use crate::timer::Timers;
 use crate::verbs::{
@@ -85,6 +85,7 @@ impl Device {
                 groups: Vec::new(),
                 timers: Timers::default(),
                 pace_timers: Timers::default(),
+                held_answers: VecDeque::new(),
                 cq_timers: Timers::default(),
                 counters: Counters::new(),
                 events: VecDeque::new(),
@@ -148,7 +149,8 @@ impl Device {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let Shared { timers, pace_timers, cq_timers, .. } = &self.shared;
-        [timers, pace_timers, cq_timers].into_iter().filter_map(Timers::next).min()
+        let held = self.shared.held_answers.front().map(|(until, _)| *until);
+        [timers, pace_timers, cq_timers].into_iter().filter_map(Timers::next).chain(held).min()
     }
 
     /// Whether [`Device::next_frame`] may have a frame.
@@ -177,6 +179,13 @@ impl Device {
         while let Some((at, index)) = self.shared.pace_timers.pop_due(now) {
             let Some(qp) = self.qps.at_mut(index) else { continue };
             if self.shared.pace_timers.fires(&mut qp.pace_timer, at, index, now) {
+                self.mark_ready(index);
+            }
+        }
+        while let Some((_, index)) = self.shared.held_answers.pop_front_if(|(until, _)| *until <= now)
+        {
+            if let Some(qp) = self.qps.at_mut(index) {
+                responder::release(qp, now);
                 self.mark_ready(index);
             }
         }
