@@ -13,8 +13,8 @@ use softrnic_model::verbs::{
 
 use super::EmulatedContext;
 use super::core::{Channel, Core, Registered, Report};
-use super::events::{Closed, EventQueue};
 use super::memory::judge_memory;
+use crate::event_queue::{Closed, EventQueue};
 use crate::provider::{
     Advice, ChannelId, Context, Counter, CqInit, DeviceInfo, DmId, GidEntry, GidType,
     MemoryCapabilities, MemoryRange, MrKeys, MwBind, PostError, Reregistration, Timeout, Verb,

@@ -10,7 +10,7 @@ use softrnic_model::{Device, Instant, MemoryId};
 use softrnic_transport::{Link, pump};
 
 use super::addresses::GidTable;
-use super::events::EventQueue;
+use crate::event_queue::EventQueue;
 use crate::host_memory::HostMemory;
 use crate::provider::{ChannelId, Counter, DmId, MemoryRange};
 

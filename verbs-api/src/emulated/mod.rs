@@ -10,7 +10,6 @@ mod context;
 mod core;
 mod description;
 mod engine;
-mod events;
 mod membership;
 mod memory;
 mod notices;

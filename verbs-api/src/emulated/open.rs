@@ -13,12 +13,12 @@ use super::addresses::GidTable;
 use super::config::{EmulatedConfig, OpenError};
 use super::core::Core;
 use super::engine::{self, Shared};
-use super::events::EventQueue;
 use super::membership::Membership;
 use super::notices::Notices;
 #[cfg(unix)]
 use super::published::Publication;
 use super::surroundings::{Surroundings, View, joined};
+use crate::event_queue::EventQueue;
 use crate::provider::DeviceInfo;
 
 /// An open emulated device. It is closed when this is dropped.

@@ -12,10 +12,10 @@ use softrnic_verbs::provider::{
 use softrnic_verbs::{
     Access, AddressVector, BindInfo, Gid, Key, QpAttributeMask, QpAttributes, QpCapabilities,
     QpInit, QpNum, QpState, QpType, RecvWr, SendFlags, SendOp, SendWr, Sge, Srq, SrqAttributes,
-    VerbError, Wc, WindowRange, WindowType, emulated,
+    VerbError, Wc, WindowRange, WindowType,
 };
 
-use crate::world::{LEN, SIZES, World, builder};
+use crate::world::{LEN, SIZES, World, builder, pair};
 
 const EBUSY: i32 = 16;
 const EFAULT: i32 = 14;
@@ -426,7 +426,7 @@ const fn recv() -> RecvWr<'static> {
 
 /// Runs cases, each of which must give its errno.
 fn judge(cases: &[Case]) {
-    let (near, far) = emulated::open_pair().unwrap();
+    let (near, far) = pair();
     let world = || World::of(QpType::Rc, (near.clone(), far.clone()));
     let mut wrong = Vec::new();
     for (verb, why, expected, act) in cases {
