@@ -152,6 +152,8 @@ functions! {
         ibv_reg_mr_iova2: fn(Ptr<ibv_pd>, *mut c_void, usize, u64, u32) -> Option<Ptr<ibv_mr>>;
         /// Since rdma-core 25.
         ibv_reg_mr_iova: fn(Ptr<ibv_pd>, *mut c_void, usize, u64, c_int) -> Option<Ptr<ibv_mr>>;
+        /// Since rdma-core 25: the interface of `ibv_wr_post(3)`, of queue pairs made for it.
+        ibv_qp_to_qp_ex: fn(Ptr<ibv_qp_ex>) -> Option<Ptr<ibv_qp_ex>>;
         /// Since rdma-core 32.
         _ibv_query_gid_ex: fn(Ptr<ibv_context>, u32, u32, *mut ibv_gid_entry, u32, usize) -> c_int;
     }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use softrnic_model::verbs::{AhId, Key, QpCapabilities, QpInit, VerbError, WindowType};
+use softrnic_model::verbs::{
+    AhId, DeviceCapabilities, Key, QpCapabilities, QpInit, VerbError, WindowType,
+};
 
 use super::convert::device_attributes;
 use super::errno::refusal;
@@ -23,6 +25,8 @@ pub struct HardwareContext {
     pub(super) library: Arc<Library>,
     pub(super) handle: Handle<ibv_context>,
     watcher: Watcher,
+    /// Whether queue pairs can be made for FLUSH.
+    flushes: OnceLock<bool>,
     /// The largest inline size of a queue pair; nothing tells it but a trial.
     max_inline: OnceLock<u32>,
     pub(super) pds: Table<Handle<ibv_pd>>,
@@ -129,6 +133,7 @@ impl HardwareContext {
             library: Arc::clone(library),
             handle,
             watcher,
+            flushes: OnceLock::new(),
             max_inline: OnceLock::new(),
             pds: Table::new("pd: no such protection domain"),
             mrs: Table::new("lkey: no such region"),
@@ -191,6 +196,16 @@ impl HardwareContext {
         let asked = unsafe { (self.library.ibv_query_device)(self.context(), base) };
         self.done(asked, what)?;
         Ok(attr)
+    }
+
+    /// Whether the device has FLUSH, and the library the interface by which it is posted.
+    pub(super) fn can_flush(&self) -> bool {
+        *self.flushes.get_or_init(|| {
+            let flush = DeviceCapabilities::FLUSH_GLOBAL | DeviceCapabilities::FLUSH_PERSISTENT;
+            let known = self.library.ibv_qp_to_qp_ex.is_some();
+            let attr = self.device_attr();
+            known && attr.is_ok_and(|attr| attr.device_cap_flags_ex & flush.bits() != 0)
+        })
     }
 
     /// The frequency of the clock that stamps completions, in kHz.

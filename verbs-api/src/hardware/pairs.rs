@@ -2,7 +2,7 @@
 
 use softrnic_model::verbs::{
     Gid, QpAttributeMask, QpAttributes, QpCapabilities, QpCreateFlags, QpInit, QpNum, QpType,
-    RecvWr, SendWr, SrqId, Subject, VerbError, XrcdId,
+    RecvWr, SendOp, SendWr, SrqId, Subject, VerbError, XrcdId,
 };
 
 use super::convert::{qp_attr, qp_attributes};
@@ -54,10 +54,13 @@ impl HardwareContext {
         if let Some(xrcd) = init.xrcd {
             attr.xrcd = Some(xrcds.get(xrcd.0)?.handle.ptr());
         }
-        let plain = attr.xrcd.is_none() && init.create_flags.is_empty();
+        let flushes = matches!(init.qp_type, QpType::Rc | QpType::XrcSend) && self.can_flush();
+        let is_plain = matches!(init.qp_type, QpType::Rc | QpType::Uc | QpType::Ud)
+            && init.create_flags.is_empty()
+            && !flushes;
         match attr.pd {
-            Some(pd) if plain && init.qp_type != QpType::XrcSend => self.create_plain(pd, &attr),
-            _ => self.create_extended(attr, init.create_flags),
+            Some(pd) if is_plain => self.create_plain(pd, &attr),
+            _ => self.create_extended(attr, init.create_flags, flushes),
         }
     }
 
@@ -84,16 +87,24 @@ impl HardwareContext {
         &self,
         mut attr: ibv_qp_init_attr_ex,
         flags: QpCreateFlags,
+        flushes: bool,
     ) -> Verb<(Handle<ibv_qp_ex>, ibv_qp_cap)> {
         /// `ibv_qp_init_attr_mask`
         const PD: u32 = 1;
         const XRCD: u32 = 1 << 1;
         const CREATE_FLAGS: u32 = 1 << 2;
+        const SEND_OPS_FLAGS: u32 = 1 << 6;
+        /// `IBV_QP_EX_WITH_FLUSH`
+        const WITH_FLUSH: u64 = 1 << 11;
         let create = extended!(self, create_qp_ex)?;
         attr.create_flags = flags.bits();
         attr.comp_mask = attr.pd.map_or(0, |_| PD)
             | attr.xrcd.map_or(0, |_| XRCD)
             | if flags.is_empty() { 0 } else { CREATE_FLAGS };
+        if flushes {
+            attr.comp_mask |= SEND_OPS_FLAGS;
+            attr.send_ops_flags = WITH_FLUSH;
+        }
         // SAFETY: as above.
         let made = unsafe { create(Some(self.context()), Some(&mut attr)) };
         Ok((self.life().made(made, NO_SUCH_PAIR)?, attr.cap))
@@ -201,10 +212,33 @@ impl HardwareContext {
         let pairs = self.qps.look();
         let pair = pairs.get(qp.get()).map_err(all)?.handle.ptr();
         let names = Named::new(self);
-        posting::sends(wrs, &names, self.life(), |first, bad| {
-            // SAFETY: the pair and all that the chain names are looked at.
-            unsafe { post(Some(pair), first, bad) }
-        })
+        let mut from = 0;
+        while from < wrs.len() {
+            let flush = wrs[from..].iter().position(|wr| matches!(wr.op, SendOp::Flush { .. }));
+            let to = flush.map_or(wrs.len(), |distance| from + distance);
+            let at = |error: PostError| PostError { index: from + error.index, ..error };
+            posting::sends(&wrs[from..to], &names, self.life(), |first, bad| {
+                // SAFETY: the pair and all that the chain names are looked at.
+                unsafe { post(Some(pair), first, bad) }
+            })
+            .map_err(at)?;
+            if let Some(wr) = wrs.get(to) {
+                let flushed = self.flush(pair, wr);
+                flushed.map_err(|error| PostError { index: to, error })?;
+            }
+            from = to + 1;
+        }
+        Ok(())
+    }
+
+    fn flush(&self, pair: Ptr<ibv_qp_ex>, wr: &SendWr<'_>) -> Verb<()> {
+        let missing = VerbError::NotSupported("the library has no ibv_qp_to_qp_ex");
+        let extend = self.library.ibv_qp_to_qp_ex.ok_or(missing)?;
+        // SAFETY: the caller looks at the pair.
+        let extended = unsafe { extend(pair) };
+        let extended = extended.ok_or(VerbError::NotSupported("the queue pair has no FLUSH"))?;
+        // SAFETY: as above, and the library says that it was made for this.
+        unsafe { posting::flush(extended, wr, self.life()) }
     }
 
     pub(super) fn receive(&self, qp: QpNum, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {

@@ -6,9 +6,13 @@ use core::mem::MaybeUninit;
 use softrnic_model::verbs::{AhId, Key, RecvWr, SendFlags, SendOp, SendWr, VerbError};
 
 use super::errno::errno_of;
-use super::layout::{Ptr, Zeroed, ibv_ah, ibv_mr, ibv_mw, ibv_recv_wr, ibv_send_wr, ibv_sge};
+use super::layout::{
+    Ptr, Zeroed, ibv_ah, ibv_mr, ibv_mw, ibv_qp_ex, ibv_recv_wr, ibv_send_wr, ibv_sge,
+};
 use super::life::Life;
 use crate::provider::{PostError, Verb};
+
+const REFUSED: &str = "the device refused the work request";
 
 /// Requests that are posted at a time.
 const BATCH: usize = 8;
@@ -107,11 +111,39 @@ fn operation(into: &mut ibv_send_wr, op: &SendOp, names: &dyn Names) -> Verb<()>
             into.opcode = opcode::LOCAL_INV;
             into.imm_data = key.0;
         }
-        SendOp::Flush { .. } => {
-            return Err(VerbError::NotSupported("ibv_post_send has no FLUSH"));
-        }
+        SendOp::Flush { .. } => return Err(NO_FLUSH),
     }
     Ok(())
+}
+
+/// `ibv_post_send(3)` has none; queue pairs of devices that can are posted to by [`flush`].
+const NO_FLUSH: VerbError = VerbError::NotSupported("the device has no FLUSH");
+
+/// Posts a FLUSH, for which there is only the extended interface (`ibv_wr_post(3)`).
+///
+/// # Safety
+/// `pair` is there, and was made for that interface.
+pub(super) unsafe fn flush(pair: Ptr<ibv_qp_ex>, wr: &SendWr<'_>, life: &Life) -> Verb<()> {
+    let SendOp::Flush { remote_addr, rkey, length, placement, selectivity } = wr.op else {
+        return Err(VerbError::Invalid("op: not a FLUSH"));
+    };
+    let length = length as usize;
+    let (kind, level) = (placement.bits(), selectivity as u8);
+    // SAFETY: the caller's promise; between start and complete the pair is this thread's, by the
+    // library's own lock.
+    unsafe {
+        let extended = *pair.as_ptr();
+        let (start, act) = (extended.wr_start.ok_or(NO_FLUSH)?, extended.wr_flush.ok_or(NO_FLUSH)?);
+        let complete = extended.wr_complete.ok_or(NO_FLUSH)?;
+        start(Some(pair));
+        (&raw mut (*pair.as_ptr()).wr_id).write(wr.wr_id);
+        (&raw mut (*pair.as_ptr()).wr_flags).write(wr.flags.bits().into());
+        act(Some(pair), rkey.0, remote_addr, length, kind, level);
+        match complete(Some(pair)) {
+            0 => Ok(()),
+            returned => Err(life.refused(errno_of(returned), REFUSED)),
+        }
+    }
 }
 
 /// How many elements, as C counts.
@@ -127,6 +159,9 @@ fn send_request(wr: &SendWr<'_>, inline: &mut ibv_sge, names: &dyn Names) -> Ver
     into.remote_srqn = wr.remote_srq.get();
     operation(&mut into, &wr.op, names)?;
     if !wr.flags.contains(SendFlags::INLINE) {
+        if !wr.inline.is_empty() {
+            return Err(VerbError::Invalid("inline: there are bytes, but no INLINE flag"));
+        }
         into.sg_list = wr.sges.as_ptr().cast_mut();
         into.num_sge = count(wr.sges.len())?;
     } else if !wr.inline.is_empty() {
@@ -184,7 +219,7 @@ pub(super) fn sends(
             let returned = post(first, &raw mut bad);
             if returned != 0 {
                 let index = at(refused_at(bad, first, ready));
-                let error = life.refused(errno_of(returned), "the device refused the work request");
+                let error = life.refused(errno_of(returned), REFUSED);
                 return Err(PostError { index, error });
             }
         }
@@ -218,7 +253,7 @@ pub(super) fn receives(
         let returned = post(first, &raw mut bad);
         if returned != 0 {
             let index = at(refused_at(bad, first, some.len()));
-            let error = life.refused(errno_of(returned), "the device refused the work request");
+            let error = life.refused(errno_of(returned), REFUSED);
             return Err(PostError { index, error });
         }
     }
