@@ -46,7 +46,7 @@ impl<'a> List<'a> {
             return Err(match last_errno() {
                 NO_SUCH_CALL => VerbError::System(
                     NO_SUCH_CALL,
-                    "the kernel has no RDMA support, or it is not loaded: modprobe ib_uverbs",
+                    "the kernel has no RDMA support, or it is not loaded; try: modprobe ib_uverbs",
                 ),
                 errno => refusal(errno, "the devices cannot be listed"),
             });
