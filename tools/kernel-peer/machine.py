@@ -57,9 +57,10 @@ class Job:
 class Machine:
     """One machine. Its work folder is `jobs`, inside of it /tmp/jobs."""
 
-    def __init__(self, folder, jobs, addresses, mtu=4200, tap=None, cpus=1):
-        """`tap` is the interface of the host that its network goes to; without one it has none but its own."""
-        self.jobs, self.next = pathlib.Path(jobs), 1
+    def __init__(self, folder, jobs, addresses, mtu=4200, tap=None, cpus=1, dump=None):
+        """`tap` is the interface of the host that its network goes to; without one it has none but its own.
+        `dump` is a file for all frames."""
+        self.jobs, self.next, self.dump = pathlib.Path(jobs), 1, dump
         shutil.rmtree(self.jobs, ignore_errors=True)
         self.jobs.mkdir(parents=True)
         shutil.copy(HERE / "machine" / "agent.sh", self.jobs / "agent.sh")
@@ -77,7 +78,8 @@ class Machine:
              "-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
              "-fsdev", f"local,id=jobs,path={self.jobs},security_model=none",
              "-device", "virtio-9p-pci,fsdev=jobs,mount_tag=jobs",
-             "-netdev", network, "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:02"],
+             "-netdev", network, "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:00:00:02",
+             *(["-object", f"filter-dump,id=d0,netdev=n0,file={dump},maxlen=9000"] if dump else [])],
             stdin=subprocess.DEVNULL, stdout=self.console, stderr=subprocess.STDOUT)
 
     def check(self):
