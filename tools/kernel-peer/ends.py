@@ -58,8 +58,9 @@ class MachineCommand:
     def __init__(self, machine, command, environment):
         words = " ".join(quoted(word) for word in command)
         settings = " ".join(f"{name}={quoted(value)}" for name, value in environment.items())
-        self.machine = machine
-        self.job = machine.start(f"echo $$ >pid.$$; {settings} exec timeout {PATIENCE} {words}")
+        self.machine, self.pid = machine, f"{machine.next}.pid"
+        # `timeout` leads a group of processes of its own.
+        self.job = machine.start(f"echo $$ >{self.pid}; {settings} exec timeout {PATIENCE} {words}")
 
     def await_port(self, port):
         script = (f"for i in $(seq {LISTEN_PATIENCE * 5}); do grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6"
@@ -76,9 +77,9 @@ class MachineCommand:
         return self.job.wait(seconds)
 
     def kill(self):
-        """By the name of its timeout: `timeout` passes the signal on."""
         if self.job.status() is None:
-            self.machine.run(f"pkill -KILL -g $(cat /proc/*/stat | awk '$2 == \"(timeout)\" {{print $5; exit}}')", 20)
+            self.machine.run(f"kill -KILL -$(cat {self.pid})", 20)
+            self.job.wait(20)
 
     def output(self):
         return self.job.output()

@@ -66,7 +66,8 @@ class Machine:
         shutil.copy(HERE / "machine" / "agent.sh", self.jobs / "agent.sh")
         (self.jobs / "machine.conf").write_text(f"MTU={mtu}\nADDRESSES='{' '.join(addresses)}'\n")
         folder = pathlib.Path(folder)
-        network = f"tap,id=n0,ifname={tap},script=no,downscript=no" if tap else "user,id=n0,restrict=on"
+        # No header in front of frames: they are recorded as they pass, each as long as the wire allows.
+        network = f"tap,id=n0,ifname={tap},script=no,downscript=no,vnet_hdr=off" if tap else "user,id=n0,restrict=on"
         accelerator = os.environ.get("KERNEL_PEER_ACCEL", "tcg")
         self.console = open(self.jobs / "console.log", "wb")
         self.process = subprocess.Popen(

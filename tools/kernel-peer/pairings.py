@@ -133,7 +133,9 @@ def all_pairings():
             program = f"ib_{operation}_{metric}"
             sizes = ((),) if operation == "atomic" else (("-s", "65536"),) if metric == "bw" else (("-s", "8"),)
             for size in sizes:
-                options = ["-F", "-n", "60" if metric == "bw" else "40", *size, *(("-t", "8") if metric == "bw" else ())]
+                # Each end takes the depth of the other, which here is more than softrnic has.
+                depth = ["-o", "8"] if operation in ("read", "atomic") else []
+                options = ["-F", *depth, "-n", "60" if metric == "bw" else "40", *size, *(("-t", "8") if metric == "bw" else ())]
                 table += both(program, verbs_program(program, options, "-d", "-x"), 18515,
                               quick=[("out", "v4")] if metric == "bw" else [])
     for operation, services in (("send", ("UC", "UD")), ("write", ("UC",))):
@@ -199,4 +201,4 @@ def run(pairing, host, guest):
 
 
 def tail(command):
-    return " / ".join(command.output().strip().splitlines()[-4:])
+    return " / ".join(command.output().strip().splitlines()[-6:])

@@ -17,11 +17,13 @@ from pyverbs.cq import CQ
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBindInfo
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
-from pyverbs.wr import SGE, RecvWR, SendWR
+from pyverbs.qp import QPAttr, QPCap, QPEx, QPInitAttrEx
+from pyverbs.wr import SGE, RecvWR
 
 SIZE = 8192
 PATIENCE = 60
+OPERATIONS = (e.IBV_QP_EX_WITH_RDMA_WRITE | e.IBV_QP_EX_WITH_RDMA_READ | e.IBV_QP_EX_WITH_SEND_WITH_INV
+              | e.IBV_QP_EX_WITH_LOCAL_INV | e.IBV_QP_EX_WITH_BIND_MW)
 REGION = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_MW_BIND
 SUCCESS, REMOTE_ACCESS = e.IBV_WC_SUCCESS, e.IBV_WC_REM_ACCESS_ERR
 
@@ -49,8 +51,10 @@ class Side:
 
     def connect(self):
         """A new queue pair: the one before may be in error."""
-        init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=QPCap(16, 16, 1, 1, 0), sq_sig_all=1)
-        self.qp = QP(self.pd, init)
+        init = QPInitAttrEx(
+            qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, cap=QPCap(16, 16, 1, 1, 0), sq_sig_all=1, pd=self.pd,
+            comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, send_ops_flags=OPERATIONS)
+        self.qp = QPEx(self.context, init)
         self.peer = self.exchange({"qpn": self.qp.qp_num, "gid": self.gid, "address": self.buffer.buf})
         path = AHAttr(gr=GlobalRoute(dgid=GID(self.peer["gid"]), sgid_index=self.gid_index), is_global=1, port_num=1)
         access = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
@@ -69,13 +73,18 @@ class Side:
             setattr(attr, name, value)
         self.qp.modify(attr, mask | e.IBV_QP_STATE)
 
-    def post(self, opcode, length=64, rkey=None, offset=0, key=None):
-        sge = SGE(self.buffer.buf, length, self.buffer.lkey)
-        request = SendWR(wr_id=1, opcode=opcode, num_sge=1, sg=[sge], imm_data=key or 0)
-        if rkey is not None:
-            request.set_wr_rdma(rkey, self.peer["address"] + offset)
-        self.qp.post_send(request)
-        return self.completion()
+    def post(self, name, *operands, local=True):
+        """By the extended interface; returns the status."""
+        self.qp.wr_start()
+        self.qp.wr_id, self.qp.wr_flags = 1, e.IBV_SEND_SIGNALED
+        getattr(self.qp, name)(*operands)
+        if local:
+            self.qp.wr_set_sge(SGE(self.buffer.buf, 64, self.buffer.lkey))
+        self.qp.wr_complete()
+        return self.completion().status
+
+    def remote(self, offset):
+        return self.peer["address"] + offset
 
     def completion(self):
         deadline = time.monotonic() + PATIENCE
@@ -96,10 +105,8 @@ def respond(side):
                         (e.IBV_ACCESS_REMOTE_WRITE, "invalidated here")):
         window = MW(side.pd, e.IBV_MW_TYPE_2)
         rkey = (window.rkey & ~0xff) | ((window.rkey + 1) & 0xff)
-        bind = SendWR(wr_id=7, opcode=e.IBV_WR_BIND_MW)
-        bind.set_bind_wr(window, MWBindInfo(side.buffer, side.buffer.buf + 1024, 1024, flags), rkey)
-        side.qp.post_send(bind)
-        must("bind", SUCCESS, side.completion().status)
+        part = MWBindInfo(side.buffer, side.buffer.buf + 1024, 1024, flags)
+        must("bind", SUCCESS, side.post("wr_bind_mw", window, rkey, part, local=False))
         side.qp.post_recv(RecvWR(wr_id=9, num_sge=1, sg=[SGE(side.buffer.buf, 256, side.buffer.lkey)]))
         side.exchange({"rkey": rkey})
         if what == "invalidated by the peer":
@@ -109,8 +116,7 @@ def respond(side):
             must("its key", rkey, received.imm_data)
         else:
             side.exchange("used")
-            side.qp.post_send(SendWR(wr_id=8, opcode=e.IBV_WR_LOCAL_INV, imm_data=rkey))
-            must("local invalidate", SUCCESS, side.completion().status)
+            must("local invalidate", SUCCESS, side.post("wr_local_inv", rkey, local=False))
         side.exchange(what)
         side.exchange("refused")
         # What was posted is flushed with the queue pair.
@@ -124,15 +130,15 @@ def respond(side):
 def request(side):
     for what in ("invalidated by the peer", "invalidated here"):
         rkey = side.exchange()["rkey"]
-        must("WRITE into the window", SUCCESS, side.post(e.IBV_WR_RDMA_WRITE, rkey=rkey, offset=1024).status)
-        must("WRITE to its end", SUCCESS, side.post(e.IBV_WR_RDMA_WRITE, rkey=rkey, offset=1984).status)
+        must("WRITE into the window", SUCCESS, side.post("wr_rdma_write", rkey, side.remote(1024)))
+        must("WRITE to its end", SUCCESS, side.post("wr_rdma_write", rkey, side.remote(1984)))
         if what == "invalidated by the peer":
-            must("READ", SUCCESS, side.post(e.IBV_WR_RDMA_READ, rkey=rkey, offset=1024).status)
-            must("SEND with invalidate", SUCCESS, side.post(e.IBV_WR_SEND_WITH_INV, key=rkey).status)
+            must("READ", SUCCESS, side.post("wr_rdma_read", rkey, side.remote(1024)))
+            must("SEND with invalidate", SUCCESS, side.post("wr_send_inv", rkey))
         else:
             side.exchange()
         must("the peer", what, side.exchange())
-        must("WRITE after that", REMOTE_ACCESS, side.post(e.IBV_WR_RDMA_WRITE, rkey=rkey, offset=1024).status)
+        must("WRITE after that", REMOTE_ACCESS, side.post("wr_rdma_write", rkey, side.remote(1024)))
         side.exchange()
         side.qp.close()
         while side.cq.poll(1)[0]:
