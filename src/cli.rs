@@ -13,7 +13,7 @@ use softrnic_transport::tap::FaultRules;
 
 #[cfg(target_os = "linux")]
 use crate::commands::run;
-use crate::commands::{bench, demo, devinfo, pingpong, stat};
+use crate::commands::{bench, conform, demo, devinfo, pingpong, stat};
 use crate::error::Failure;
 use crate::units::{self, Address};
 
@@ -53,6 +53,7 @@ pub(crate) enum Command {
     Devinfo(devinfo::DevinfoArgs),
     Pingpong(pingpong::PingpongArgs),
     Bench(bench::BenchArgs),
+    Conform(conform::ConformArgs),
     Stat(stat::StatArgs),
     #[cfg(target_os = "linux")]
     Run(run::RunArgs),

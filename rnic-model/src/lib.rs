@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod cm;
 pub mod counters;
 pub mod device;
 pub mod memory;

@@ -53,6 +53,7 @@
 mod backend;
 #[expect(unsafe_code, reason = "owns and lends raw memory")]
 pub mod buffer;
+pub mod cm;
 mod completion;
 mod device;
 mod device_memory;
@@ -60,7 +61,6 @@ mod domain;
 pub mod emulated;
 mod endpoint;
 pub mod error;
-mod event_queue;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[expect(unsafe_code, reason = "calls libibverbs")]
 pub mod hardware;
@@ -69,12 +69,14 @@ pub mod hardware;
 pub mod hardware;
 #[expect(unsafe_code, reason = "touches program memory by raw address")]
 pub mod host_memory;
+mod machine;
 mod owned;
 pub mod provider;
 mod queue_pair;
 #[expect(unsafe_code, reason = "vouches to the device for the memory that it keeps")]
 pub mod region;
 mod shared_receive;
+pub mod simulated;
 #[expect(unsafe_code, reason = "touches raw memory by copies and atomics")]
 mod span;
 #[cfg(test)]

@@ -64,7 +64,9 @@ impl Device {
             (qp_type, Service::Cnp) if qp_type.is_connected() => {
                 judge_connected(qp, route, &packet, true)?;
                 shared.count(Counter::CnpReceived);
-                qp.requester.window.on_congestion(now);
+                if shared.reaction_point {
+                    qp.requester.window.on_congestion(now);
+                }
             }
             (qp_type, service)
                 if qp_type.is_connected()

@@ -91,6 +91,7 @@ impl Device {
                 overrun: Vec::new(),
                 now: Instant::ZERO,
                 window_bytes: config.window_bytes,
+                reaction_point: config.reaction_point,
                 profile: config.profile,
                 attributes,
             },

@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     pub(crate) overrun: Vec<CqId>,
     /// The most packets that one queue pair may have under way, by bytes of payload.
     pub(crate) window_bytes: u32,
+    /// Whether queue pairs heed congestion notifications.
+    pub(crate) reaction_point: bool,
 }
 
 impl Shared {

@@ -9,7 +9,11 @@ use softrnic_transport::sim::Fate;
 use crate::bench::{A, B, Bench, Forge, Setup, send, wr};
 
 fn pair(qp_type: QpType) -> Bench {
-    let device = DeviceConfig { window_bytes: 64 * 256, ..DeviceConfig::default() };
+    pair_with(qp_type, true)
+}
+
+fn pair_with(qp_type: QpType, reaction_point: bool) -> Bench {
+    let device = DeviceConfig { window_bytes: 64 * 256, reaction_point, ..DeviceConfig::default() };
     Setup { mtu: Mtu::B256, device, ..Setup::of(qp_type) }.pair()
 }
 
@@ -94,6 +98,17 @@ fn a_notification_halves_the_window_and_acknowledgements_widen_it() {
         bench.run();
         bench.sends(A);
     }
+    assert_eq!(under_way(&mut bench), 64);
+}
+
+#[test]
+fn without_a_reaction_point_notifications_are_counted_and_nothing_else() {
+    // [congestion/reaction-off]
+    let mut bench = pair_with(QpType::Rc, false);
+    mark_requests(&bench);
+    bench.post(A, wr(1, bench.remote(B).write(0)).at(0..8));
+    bench.run();
+    assert_eq!(bench.count(A, Counter::CnpReceived), 1);
     assert_eq!(under_way(&mut bench), 64);
 }
 

@@ -20,11 +20,11 @@ use std::time::Duration;
 use polling::{Event, Events, PollMode, Poller};
 use softrnic_model::Instant;
 
-use super::core::{Core, OWED_NS};
 use super::membership::Membership;
 use super::notices::Notices;
 use super::surroundings::Surroundings;
 use super::threads;
+use crate::machine::core::{Core, OWED_NS};
 
 /// How long a program may stop polling before the engine takes over. A program that polls for its
 /// own completions and then waits for its memory to change is found out after the shorter time; one
@@ -281,7 +281,7 @@ enum Next {
     End,
 }
 
-impl super::core::Duty {
+impl crate::machine::core::Duty {
     /// Whether the engine may leave the sockets alone: the program polls.
     fn relaxes(&self, now: Instant) -> bool {
         let polls = self.polled_at != Instant::ZERO && now.ns_since(self.polled_at) <= POLLS_NS;

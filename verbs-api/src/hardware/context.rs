@@ -17,7 +17,7 @@ use super::layout::{Zeroed, ibv_gid, ibv_gid_entry, ibv_port_attr};
 use super::open::{HardwareContext, extended};
 use super::queues::plain;
 use crate::device::PORT;
-use crate::event_queue::Closed;
+use crate::machine::events::Closed;
 use crate::provider::{
     Advice, ChannelId, Context, Counter, CqInit, DeviceInfo, DmId, GidEntry, MemoryCapabilities,
     MemoryRange, MrKeys, MwBind, PostError, Reregistration, Timeout, Verb,

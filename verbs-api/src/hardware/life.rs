@@ -17,7 +17,7 @@ use super::errno::{EIO, last_errno, refusal};
 use super::layout::{Ptr, Zeroed, ibv_async_event, ibv_context, ibv_cq_ex, ibv_qp_ex, ibv_srq};
 use super::library::Library;
 use super::table::Handle;
-use crate::event_queue::EventQueue;
+use crate::machine::events::EventQueue;
 use crate::provider::Verb;
 
 /// What a dead device answers.

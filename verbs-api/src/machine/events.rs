@@ -13,8 +13,9 @@ use crate::provider::Timeout;
 pub(crate) struct EventQueue<T> {
     state: Mutex<State<T>>,
     arrived: Condvar,
+    /// Raised for each event, where programs may wait for a descriptor.
     #[cfg(unix)]
-    signal: signal::Signal,
+    signal: Option<signal::Signal>,
 }
 
 struct State<T> {
@@ -41,8 +42,18 @@ impl<T> EventQueue<T> {
             state: Mutex::new(State { events: VecDeque::new(), closed: false }),
             arrived: Condvar::new(),
             #[cfg(unix)]
-            signal: signal::Signal::new()?,
+            signal: Some(signal::Signal::new()?),
         })
+    }
+
+    /// A queue without a descriptor.
+    pub(crate) fn without_descriptor() -> Self {
+        Self {
+            state: Mutex::new(State { events: VecDeque::new(), closed: false }),
+            arrived: Condvar::new(),
+            #[cfg(unix)]
+            signal: None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -53,7 +64,9 @@ impl<T> EventQueue<T> {
         let mut state = self.lock();
         state.events.push_back(event);
         #[cfg(unix)]
-        self.signal.raise();
+        if let Some(signal) = &self.signal {
+            signal.raise();
+        }
         drop(state);
         self.arrived.notify_one();
     }
@@ -66,7 +79,9 @@ impl<T> EventQueue<T> {
         loop {
             if let Some(event) = state.events.pop_front() {
                 #[cfg(unix)]
-                self.signal.lower();
+                if let Some(signal) = &self.signal {
+                    signal.lower();
+                }
                 return Ok(Some(event));
             }
             if state.closed {
@@ -97,7 +112,7 @@ impl<T> EventQueue<T> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) fn read(&self) -> io::Result<T> {
         loop {
-            self.signal.wait()?;
+            self.signal.as_ref().ok_or(io::ErrorKind::Unsupported)?.wait()?;
             let mut state = self.lock();
             match state.events.pop_front() {
                 Some(event) => return Ok(event),
@@ -113,8 +128,10 @@ impl<T> EventQueue<T> {
         let before = state.events.len();
         state.events.retain(keep);
         #[cfg(unix)]
-        for _ in state.events.len()..before {
-            self.signal.lower();
+        if let Some(signal) = &self.signal {
+            for _ in state.events.len()..before {
+                signal.lower();
+            }
         }
         #[cfg(not(unix))]
         let _ = before;
@@ -129,7 +146,7 @@ impl<T> EventQueue<T> {
     /// A descriptor that is readable while an event waits.
     #[cfg(unix)]
     pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.signal.descriptor()
+        self.signal.as_ref().ok_or(io::ErrorKind::Unsupported)?.descriptor()
     }
 }
 

@@ -1,0 +1,41 @@
+//! All cases, by family: one file or folder each, named after the page of rules in `docs/spec/`.
+
+mod attacks;
+mod book;
+mod congestion;
+mod connection_setup;
+mod events;
+mod flush_placement;
+mod protection;
+mod qp_attributes;
+mod qp_states;
+mod rc_responder;
+mod srq;
+mod uc;
+mod ud;
+mod windows_invalidation;
+mod xrc;
+
+use crate::case::Case;
+
+/// Every case, family by family.
+#[must_use]
+pub fn all() -> Vec<Case> {
+    let families = [
+        rc_responder::cases,
+        uc::cases,
+        ud::cases,
+        xrc::cases,
+        srq::cases,
+        qp_states::cases,
+        qp_attributes::cases,
+        protection::cases,
+        windows_invalidation::cases,
+        events::cases,
+        flush_placement::cases,
+        connection_setup::cases,
+        congestion::cases,
+        attacks::cases,
+    ];
+    families.into_iter().flat_map(|cases| cases()).collect()
+}
