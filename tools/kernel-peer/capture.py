@@ -64,9 +64,10 @@ class Wire:
         """What the dissector finds wrong with frames of RoCE: text by number of the frame. None: it is not there."""
         if not shutil.which("tshark"):
             return None
-        # "Undecoded" is the dissector's own want; sequence and retransmission are no faults of a frame.
+        # A UDP checksum of 0 is what RoCEv2 has over IPv6, too; short SENDs are no RPC.
         told = subprocess.run(
-            ["tshark", "-r", self.path, "-Y", "udp.dstport == 4791 && (_ws.malformed || _ws.expert.severity >= 0x600000)",
+            ["tshark", "-n", "-r", self.path, "--disable-protocol", "rpcordma", "-o", "udp.ignore_ipv6_zero_checksum:TRUE",
+             "-Y", "udp.dstport == 4791 && (_ws.malformed || _ws.expert.severity >= 0x600000)",
              "-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message", "-e", "_ws.col.Info"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         lines = (line.split("\t", 1) for line in told.stdout.splitlines())

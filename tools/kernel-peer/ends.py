@@ -8,8 +8,8 @@ import time
 from network import ADDRESSES
 
 # Emulated processors, and a host that others use as well.
-PATIENCE = 150
-LISTEN_PATIENCE = 60
+PATIENCE = 240
+LISTEN_PATIENCE = 150
 
 
 def listens(table, port):
