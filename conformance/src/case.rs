@@ -153,6 +153,20 @@ impl From<Outcome> for Verdict {
     }
 }
 
+/// What [`same!`] says of two things that differ. Of runs of bytes only the beginning is shown.
+#[doc(hidden)]
+pub fn unequal(what: &str, got: &dyn fmt::Debug, expected: &dyn fmt::Debug) -> String {
+    const SHOWN: usize = 160;
+    let short = |value: &dyn fmt::Debug| {
+        let text = format!("{value:?}");
+        match text.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}..", &text[..end]),
+            None => text,
+        }
+    };
+    format!("{what}: {}, expected {}", short(got), short(expected))
+}
+
 /// Fails the case unless the condition holds; the rest says what is wrong, as in `format!`.
 #[macro_export]
 macro_rules! ensure {
@@ -170,7 +184,7 @@ macro_rules! same {
         let (got, expected) = (&$got, &$expected);
         if got != expected {
             let what = format!($($what)+);
-            let why = format!("{what}: {got:?}, expected {expected:?}");
+            let why = $crate::case::unequal(&what, got, expected);
             return ::core::result::Result::Err($crate::case::Problem::Failed(why));
         }
     }};

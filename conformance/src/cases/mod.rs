@@ -1,15 +1,21 @@
 //! All cases, by family: one file or folder each, named after the page of rules in `docs/spec/`.
 
+mod acknowledgement_retry;
 mod attacks;
 mod book;
 mod congestion;
 mod connection_setup;
 mod events;
 mod flush_placement;
+mod icrc;
+mod packet_format;
 mod protection;
 mod qp_attributes;
 mod qp_states;
+mod rc_requester;
 mod rc_responder;
+mod read_atomic;
+mod rnr;
 mod srq;
 mod uc;
 mod ud;
@@ -22,7 +28,13 @@ use crate::case::Case;
 #[must_use]
 pub fn all() -> Vec<Case> {
     let families = [
+        packet_format::cases,
+        icrc::cases,
+        rc_requester::cases,
         rc_responder::cases,
+        acknowledgement_retry::cases,
+        rnr::cases,
+        read_atomic::cases,
         uc::cases,
         ud::cases,
         xrc::cases,

@@ -78,7 +78,7 @@ pub enum Act {
     Arrives(PacketSpec),
     /// `>`: this packet must leave.
     Leaves(PacketSpec),
-    /// `>?`: this packet may leave before what follows.
+    /// `>?`: this packet may leave from here on, once.
     MayLeave(PacketSpec),
     /// The program does this.
     Does(Command),

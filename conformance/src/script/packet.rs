@@ -26,6 +26,12 @@ pub struct PacketSpec {
     pub congested: bool,
     /// The ICRC is wrong.
     pub bad_icrc: bool,
+    /// A bit of the finished frame that is flipped under way, from the base transport header on.
+    pub flip: Option<u32>,
+    /// Bytes that are replaced before the ICRC is made: where, by what.
+    pub set: Vec<(usize, u8)>,
+    /// It leaves from the same UDP port as the packet before it.
+    pub same_port: bool,
     /// Bytes that are missing at the end.
     pub cut: usize,
     /// Bytes that are too many at the end.
@@ -201,6 +207,12 @@ impl PacketSpec {
             "service" => self.service = Some(service(value)?),
             "from" if value == "stranger" => self.stranger = true,
             "icrc" if value == "bad" => self.bad_icrc = true,
+            "flip" => self.flip = short(value)?,
+            "set" => {
+                let (at, byte) = value.split_once(':').ok_or("set=OFFSET:BYTE")?;
+                let at = short(at)?.unwrap_or(0);
+                self.set.push((at, short(byte)?.unwrap_or(0)));
+            }
             "cut" => self.cut = short(value)?.unwrap_or(0),
             "more" => self.more = Bytes::parse(value)?.0,
             "pad" => self.pad = short(value)?,
@@ -244,6 +256,10 @@ impl PacketSpec {
             "mig" => &mut self.mig,
             "fecn" => &mut self.fecn,
             "becn" => &mut self.becn,
+            "same-port" => {
+                self.same_port = on;
+                return Ok(());
+            }
             "ce" => {
                 self.congested = on;
                 return Ok(());
@@ -303,6 +319,10 @@ impl PacketSpec {
         bytes.extend_from_slice(data);
         bytes.resize(bytes.len() + padding, 0);
         bytes.extend_from_slice(&self.more);
+        for (at, byte) in &self.set {
+            let place = bytes.get_mut(*at).ok_or_else(|| format!("set: there is no byte {at}"))?;
+            *place = *byte;
+        }
         bytes.truncate(bytes.len().saturating_sub(self.cut));
         Ok(bytes)
     }

@@ -32,9 +32,10 @@ pub fn play(script: &Script, bench: &mut dyn Bench) -> Played {
         names: Names::default(),
         completions: Vec::new(),
         events: Vec::new(),
-        held: None,
+        welcome: Vec::new(),
         ladder: Vec::new(),
         bad_icrc: 0,
+        last_port: None,
     };
     player.bad_icrc = player.bench.bad_icrc();
     let verdict = match player.run(script) {
@@ -67,10 +68,12 @@ struct Player<'a> {
     names: Names,
     completions: Vec<Completion>,
     events: Vec<String>,
-    /// A packet that was looked at and is still to be judged.
-    held: Option<Caught>,
+    /// Packets that may leave, in any place from here on.
+    welcome: Vec<PacketSpec>,
     ladder: Vec<Rung>,
     bad_icrc: u64,
+    /// From which UDP port the device has sent last.
+    last_port: Option<u16>,
 }
 
 /// What names stand for.
@@ -121,7 +124,7 @@ impl Player<'_> {
 
     /// Lets time pass until a line's time has come. What must leave is waited for otherwise.
     fn wait_for(&mut self, step: &Step) {
-        if matches!(step.act, Act::Leaves(_) | Act::MayLeave(_)) {
+        if matches!(step.act, Act::Leaves(_)) {
             return;
         }
         if let Some(ns) = self.due(step) {
@@ -140,7 +143,10 @@ impl Player<'_> {
         match &step.act {
             Act::Arrives(spec) => self.arrives(spec),
             Act::Leaves(spec) => self.leaves(spec, self.due(step), &step.text),
-            Act::MayLeave(spec) => self.may_leave(spec),
+            Act::MayLeave(spec) => {
+                self.welcome.push(spec.clone());
+                Ok(())
+            }
             Act::Does(command) => self.does(command).map(|_| ()),
             Act::Refused(errno, command) => self.is_refused(errno, command),
             Act::Done(spec) => self.done(spec, &step.text),
@@ -189,19 +195,14 @@ impl Player<'_> {
             flow_label: 0,
         };
         let behind = u32::try_from(packet.len() * 8).unwrap_or(0);
-        let damage = spec.bad_icrc.then_some(behind + ICRC_BIT);
+        let damage = spec.bad_icrc.then_some(behind + ICRC_BIT).or(spec.flip);
         let mut words = in_words(&route, &packet);
-        if spec.bad_icrc {
-            words.push_str(", wrong ICRC");
+        if let Some(bit) = damage {
+            words.push_str(&format!(", bit {bit} flipped under way"));
         }
         self.note(self.bench.now_ns(), "peer", words);
         let crafted = Crafted { route, packet, damage };
         self.bench.send(&crafted).map_err(|why| End::Wrong(format!("it cannot be sent: {why}")))
-    }
-
-    /// The next packet of the device, at `until_ns` at the latest.
-    fn next(&mut self, until_ns: u64) -> Option<Caught> {
-        self.held.take().or_else(|| self.bench.next(until_ns))
     }
 
     fn patience(&self) -> u64 {
@@ -211,7 +212,7 @@ impl Player<'_> {
     fn leaves(&mut self, spec: &PacketSpec, due: Option<u64>, text: &str) -> Outcome<()> {
         let expected = text.trim_start_matches('>').trim().to_owned();
         let until = due.unwrap_or(0).max(self.patience());
-        let Some(caught) = self.next(until) else {
+        let Some(caught) = self.next_due(until, Some(spec))? else {
             self.note_wrong(self.bench.now_ns(), "device", "nothing".into(), expected);
             return wrong("nothing left the device");
         };
@@ -222,6 +223,10 @@ impl Player<'_> {
             found.push(format!("it left {} us too early", early / 1000));
         }
         found.extend(self.addressing(&caught));
+        let port = self.last_port.replace(caught.route.src_port);
+        if spec.same_port && port != self.last_port {
+            found.push(format!("it leaves from port {}, not {port:?}", caught.route.src_port));
+        }
         if found.is_empty() {
             self.note(caught.at_ns, "device", words);
             return Ok(());
@@ -238,23 +243,35 @@ impl Player<'_> {
         (!right).then(|| format!("it goes from {src} to {dst}"))
     }
 
-    fn may_leave(&mut self, spec: &PacketSpec) -> Outcome<()> {
-        let quiet = nanoseconds(self.bench.waits().quiet);
-        let until = self.bench.now_ns().saturating_add(quiet);
-        let Some(caught) = self.next(until) else { return Ok(()) };
-        let found = spec.compare(&caught.packet, &self.names).map_err(End::Wrong)?;
-        if found.is_empty() {
+    /// The next packet that is not one of those that may leave as well, each once.
+    fn next_due(&mut self, until: u64, due: Option<&PacketSpec>) -> Outcome<Option<Caught>> {
+        loop {
+            let Some(caught) = self.bench.next(until) else { return Ok(None) };
+            let fits = |spec: &PacketSpec| {
+                spec.compare(&caught.packet, &self.names).map(|found| found.is_empty())
+            };
+            if let Some(due) = due
+                && fits(due).map_err(End::Wrong)?
+            {
+                return Ok(Some(caught));
+            }
+            let mut welcome = None;
+            for (at, spec) in self.welcome.iter().enumerate() {
+                if fits(spec).map_err(End::Wrong)? {
+                    welcome = Some(at);
+                    break;
+                }
+            }
+            let Some(at) = welcome else { return Ok(Some(caught)) };
+            self.welcome.remove(at);
             self.note(caught.at_ns, "device", in_words(&caught.route, &caught.packet));
-        } else {
-            self.held = Some(caught);
         }
-        Ok(())
     }
 
     fn quiet(&mut self, ns: Option<u64>) -> Outcome<()> {
         let ns = ns.unwrap_or_else(|| nanoseconds(self.bench.waits().quiet));
         let until = self.bench.now_ns().saturating_add(ns);
-        let Some(caught) = self.next(until) else { return Ok(()) };
+        let Some(caught) = self.next_due(until, None)? else { return Ok(()) };
         let words = in_words(&caught.route, &caught.packet);
         self.note_wrong(caught.at_ns, "device", words.clone(), "nothing".into());
         wrong(format!("{words} left, and nothing should"))

@@ -59,6 +59,9 @@ impl OverFabric {
     }
 }
 
+/// Longer than a packet is under way.
+const UNDER_WAY_NS: u64 = 2_000;
+
 impl Bench for OverFabric {
     fn program(&mut self) -> &mut dyn Program {
         &mut *self.program
@@ -100,7 +103,10 @@ impl Bench for OverFabric {
             into.copy_from_slice(packet);
             true
         });
-        sent.map_err(|error| error.to_string())
+        sent.map_err(|error| error.to_string())?;
+        // What the script does next, it does when the packet is there.
+        self.pass_until(self.now_ns() + UNDER_WAY_NS);
+        Ok(())
     }
 
     fn next(&mut self, until_ns: u64) -> Option<Caught> {

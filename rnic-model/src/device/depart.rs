@@ -45,6 +45,7 @@ impl Device {
     /// Writes the packet (BTH to the end of the pad) into `out`, which has [`FrameOut::len`]
     /// bytes, and moves on. Returns false when the frame must not be sent: it is due no more, or
     /// its payload cannot be read any more, and the work request it belonged to fails.
+    // [rc-requester/one-message-at-a-time]
     pub fn fill<M: Memory + ?Sized>(
         &mut self,
         now: Instant,

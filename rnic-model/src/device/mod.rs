@@ -250,6 +250,7 @@ impl Device {
 
     /// Puts the queue pairs of completion queues that overran into error. An XRC target has none:
     /// the shared receive queues that complete there fail, and the targets when they need one.
+    // [completions/overrun-kills-qps]
     fn fail_overrun(&mut self) {
         while let Some(cq) = self.shared.overrun.pop() {
             for qp in self.qps.iter_mut() {

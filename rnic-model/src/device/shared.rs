@@ -119,6 +119,7 @@ impl Shared {
             PushOutcome::Waits(until) => {
                 self.cq_timers.set(&mut queue.timer, cq.0 & 0xffff, Some(until));
             }
+            // [events/cq-error]
             PushOutcome::Overrun => {
                 self.raise(AsyncEvent::CqError(cq));
                 self.overrun.push(cq);
@@ -130,6 +131,7 @@ impl Shared {
     /// The shared receive queue with this number. The number is index and generation of its id, the
     /// latter with its low 8 bits and counted from 1, so that 0, which a program that forgets to name
     /// a queue sends, is seldom one.
+    // [xrc/routed-by-number] [xrc/srq-destroyed]
     pub(crate) fn srq_by_number(&self, number: SrqNum) -> Option<(SrqId, &SharedReceiveQueue)> {
         let (id, queue) = self.srqs.at(number.get() & 0xffff)?;
         (Self::srq_number(id) == number).then_some((id, queue))
@@ -141,6 +143,7 @@ impl Shared {
     }
 
     /// Queues an asynchronous event.
+    // [events/events-in-order]
     pub(crate) fn raise(&mut self, event: AsyncEvent) {
         self.events.push_back(Event::Async(event));
     }

@@ -59,6 +59,8 @@ pub(super) const REMOTE_RIGHTS: Access =
 
 /// Judges the rights. A remote request that names none, and a right of the other side, are refused
 /// rather than passed for want of anything to look at.
+// [protection/remote-write-right] [protection/remote-read-right] [protection/remote-atomic-right]
+// [protection/local-write-right] [protection/local-read-always] [windows-invalidation/access-right]
 pub(super) fn judge_rights(side: Side, needs: Access, rights: Access) -> Result<(), AccessFault> {
     let usable = match side {
         Side::Local => Access::LOCAL_WRITE,
@@ -80,6 +82,7 @@ impl Protection {
     /// # Errors
     /// [`AccessFault`]: the first condition that does not hold.
     #[inline]
+    // [protection/check-order]
     pub fn check(&self, request: &AccessRequest) -> Result<Grant, AccessFault> {
         let AccessRequest { key, side, pd, addr, length, needs } = *request;
         match self.judge_user(key, side, pd, needs)? {
@@ -113,6 +116,7 @@ impl Protection {
 
     /// Everything that does not depend on the range.
     #[inline]
+    // [protection/check-order]
     fn judge_user(
         &self,
         key: Key,
@@ -122,6 +126,7 @@ impl Protection {
     ) -> Result<Reach<'_>, AccessFault> {
         match (self.table.find(key)?, side) {
             (Object::Region(region), _) => {
+                // [protection/cross-pd-remote] [protection/cross-pd-local]
                 if region.spec.pd != pd {
                     return Err(AccessFault::WrongPd);
                 }
@@ -129,10 +134,12 @@ impl Protection {
                 Ok(Reach::Region(&region.spec))
             }
             (Object::Window(window), Side::Remote { qp }) => {
+                // [windows-invalidation/bind-rights-alone] [windows-invalidation/access-range]
                 let binding = window.judge_user(pd, qp)?;
                 judge_rights(side, needs, binding.rights)?;
                 Ok(Reach::Window(binding))
             }
+            // [windows-invalidation/not-local]
             (Object::Window(_), Side::Local) | (Object::Free { .. }, _) => {
                 Err(AccessFault::WrongKind)
             }

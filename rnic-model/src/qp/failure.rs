@@ -83,6 +83,7 @@ impl Failure {
 
     /// Fills in a completion: of the other fields of a failed one nothing may be relied on, and a
     /// profile that poisons says so loudly.
+    // [completions/failed-fields]
     pub(crate) fn mark(self, wc: &mut Wc, profile: &Profile) {
         wc.status = self.status(profile);
         wc.vendor_err = self.vendor_err(profile);

@@ -105,6 +105,7 @@ impl CompletionQueue {
         if self.dead {
             return PushOutcome::Dead;
         }
+        // [completions/overrun]
         if self.len == self.ring.len() {
             self.dead = true;
             return PushOutcome::Overrun;
@@ -114,6 +115,7 @@ impl CompletionQueue {
             at -= self.ring.len();
         }
         let failed = entry.wc.status != WcStatus::Success;
+        // [completions/timestamps]
         if self.timestamps {
             entry.wc.timestamp = now.as_ns();
         }
@@ -123,6 +125,7 @@ impl CompletionQueue {
         }
         match self.notify {
             Notify::Any => {}
+            // [completions/notify-solicited]
             Notify::Solicited if solicited => {}
             Notify::Solicited | Notify::Disarmed => return PushOutcome::Queued,
         }
@@ -170,6 +173,7 @@ impl CompletionQueue {
 
     /// Takes the oldest completion.
     #[inline]
+    // [completions/overrun-keeps]
     pub(crate) fn pop(&mut self) -> Option<CqEntry> {
         if self.len == 0 {
             return None;
@@ -185,6 +189,7 @@ impl CompletionQueue {
 
     /// Asks to be woken once. A request for any completion is not narrowed by a later one for
     /// solicited ones.
+    // [completions/notify-not-narrowed] [completions/notify-not-past]
     pub(crate) fn arm(&mut self, solicited_only: bool) {
         if !solicited_only {
             self.notify = Notify::Any;
@@ -194,6 +199,7 @@ impl CompletionQueue {
     }
 
     /// Gives the ring another size; false if what is queued would not fit.
+    // [completions/resize-keeps]
     pub(crate) fn resize(&mut self, entries: u32) -> bool {
         if self.len > entries as usize {
             return false;

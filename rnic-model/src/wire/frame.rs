@@ -110,6 +110,7 @@ impl<'a> RoceFrame<'a> {
             }
             ethertype => (None, ethertype, rest),
         };
+        // [packet-format/ip-versions] [packet-format/bad-ip-version]
         let (ip, datagram, trailer) = match ethertype {
             EthernetHeader::IPV4 => parse_ipv4(rest)?,
             EthernetHeader::IPV6 => parse_ipv6(rest)?,
@@ -120,6 +121,7 @@ impl<'a> RoceFrame<'a> {
         if udp.dst_port.get() != ROCE_PORT {
             return Err(NotRoce::Port(udp.dst_port.get()));
         }
+        // [packet-format/udp-length]
         if usize::from(udp.len.get()) != datagram.len() {
             return Err(NotRoce::UdpLength);
         }
@@ -190,6 +192,7 @@ fn parse_ipv4(bytes: &[u8]) -> Result<IpParts<'_>, NotRoce> {
     let carried_len = usize::from(header.total_len.get()).checked_sub(header.header_len());
     let (carried, trailer) =
         carried_len.and_then(|len| rest.split_at_checked(len)).ok_or(NotRoce::IpLength)?;
+    // [packet-format/fragments]
     if header.is_fragment() {
         return Err(NotRoce::Fragment);
     }

@@ -61,6 +61,7 @@ impl Maker {
     }
 
     /// The ICRC of `packet` on `route` with this IPv4 identification.
+    // [icrc/retransmission]
     pub(crate) fn icrc(
         &mut self,
         route: &Route,
@@ -105,6 +106,7 @@ impl Checker {
     }
 
     /// Judges a frame that arrived on `route` at `position` among frames that the kernel merged.
+    // [icrc/bad-dropped]
     pub(super) fn check(
         &mut self,
         route: &Route,

@@ -2,11 +2,11 @@
 
 use softrnic_model::DeviceConfig;
 use softrnic_model::counters::Counter;
-use softrnic_model::verbs::{Mtu, QpType};
+use softrnic_model::verbs::{AddressVector, Mtu, QpType, SendOp};
 use softrnic_model::wire::Opcode;
 use softrnic_transport::sim::Fate;
 
-use crate::bench::{A, B, Bench, Forge, Setup, send, wr};
+use crate::bench::{A, B, Bench, Forge, QKEY, Setup, send, wr};
 
 fn pair(qp_type: QpType) -> Bench {
     pair_with(qp_type, true)
@@ -46,7 +46,27 @@ fn a_marked_packet_is_answered_by_a_notification() {
     }
 }
 
+/// Without a word from the program packets are not ECN-capable; what it says is sent as it is.
 #[test]
+// [congestion/ecn-capable]
+fn the_program_says_whether_its_packets_are_ecn_capable() {
+    for traffic_class in [0, 0b10, 0b1010_1001] {
+        let mut bench = pair_with(QpType::Ud, false);
+        bench.recv(B, 7, 0..100);
+        let path = AddressVector { dgid: bench.gid(B), traffic_class, ..AddressVector::default() };
+        let pd = bench.end(A).pd;
+        let ah = bench.device(A).create_ah(pd, path).unwrap();
+        let op = SendOp::SendTo { ah, remote_qpn: bench.end(B).qp, remote_qkey: QKEY, imm: None };
+        bench.post(A, wr(1, op).at(0..8));
+        bench.run();
+        let log = bench.tap.log();
+        let classes: Vec<_> = log.iter().map(|seen| seen.route.traffic_class).collect();
+        assert_eq!(classes, [traffic_class]);
+    }
+}
+
+#[test]
+// [congestion/cnp-rate]
 fn notifications_are_not_sent_too_often() {
     let mut bench = pair(QpType::Rc);
     let b = bench.remote(B);
@@ -83,6 +103,7 @@ fn under_way(bench: &mut Bench) -> usize {
 }
 
 #[test]
+// [congestion/reaction-slows] [congestion/reaction-recovers]
 fn a_notification_halves_the_window_and_acknowledgements_widen_it() {
     let mut bench = pair(QpType::Rc);
     let b = bench.remote(B);
@@ -113,6 +134,7 @@ fn without_a_reaction_point_notifications_are_counted_and_nothing_else() {
 }
 
 #[test]
+// [congestion/reaction-dampened] [congestion/reaction-floor]
 fn notifications_close_together_are_about_one_queue_and_the_window_never_closes() {
     let mut bench = pair(QpType::Rc);
     let cnp = |bench: &mut Bench| {

@@ -212,6 +212,7 @@ impl Core {
     /// one soon, and a program that never reads them must not gather them.
     pub(crate) fn forget_events(&mut self, gone: Subject) {
         self.dispatch();
+        // [events/destroyed-object]
         self.asynchronous.retain(|event| event.subject() != gone);
     }
 

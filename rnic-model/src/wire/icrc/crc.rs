@@ -6,6 +6,7 @@
 //! into an empty register, leave there.
 
 /// P without x^32, reflected.
+// [icrc/polynomial]
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// x^0.

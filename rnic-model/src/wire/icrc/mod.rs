@@ -23,6 +23,7 @@ use super::ip::{Ipv4Header, Ipv6Header, UdpHeader};
 pub const ICRC_LEN: usize = 4;
 
 /// In the packet: FECN, BECN and 6 reserved bits.
+// [icrc/bth-resv8a-masked]
 const MASKED_BYTE: usize = 4;
 
 /// Bytes between the identification of an IPv4 header without options and the packet.
@@ -87,6 +88,7 @@ pub(super) fn low_16(len: usize) -> u16 {
 }
 
 /// The register after 8 bytes of ones, which stand for the link layer.
+// [icrc/seed]
 const AFTER_ONES: u32 = feed_slowly(!0, &[0xff; 8]);
 
 /// The state of an ICRC in front of the packet: everything up to the end of the UDP header.
@@ -145,6 +147,7 @@ impl IcrcSeed {
     /// [`IcrcSeed::from_headers`]) stay as they are.
     #[must_use]
     #[inline]
+    // [icrc/ipv4-identification-covered]
     pub fn with_identification(self, identification: u16) -> Self {
         match self.identification {
             Some(old) => Self {
@@ -165,6 +168,7 @@ impl IcrcSeed {
     /// The ICRC of `packet`, as it stands on the wire.
     #[must_use]
     #[inline]
+    // [icrc/covers-whole-datagram] [icrc/byte-order]
     pub fn finish(&self, packet: &[u8]) -> [u8; ICRC_LEN] {
         self.digest_of(packet).finish()
     }
@@ -172,6 +176,7 @@ impl IcrcSeed {
     /// Judges the ICRC that came with `packet`.
     #[must_use]
     #[inline]
+    // [icrc/every-bit]
     pub fn verify(&self, packet: &[u8], icrc: [u8; ICRC_LEN]) -> IcrcVerdict {
         self.digest_of(packet).verify(icrc)
     }
