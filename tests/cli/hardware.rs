@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Ran, command};
 
 /// A folder with the libibverbs that has a fault; `None` without a C compiler, which is said.
 fn library(mode: &str) -> Option<PathBuf> {
-    let folder = std::env::temp_dir().join(format!("softrnic-cli-{mode}-{}", std::process::id()));
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("softrnic-cli-{mode}-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/verbs-api/tests/c/fake_ibverbs.c");
     let mut compiler = Command::new("cc");
