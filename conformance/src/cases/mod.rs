@@ -3,6 +3,7 @@
 mod acknowledgement_retry;
 mod attacks;
 mod book;
+mod completions;
 mod congestion;
 mod connection_setup;
 mod events;
@@ -43,8 +44,9 @@ pub fn all() -> Vec<Case> {
         qp_attributes::cases,
         protection::cases,
         windows_invalidation::cases,
-        events::cases,
         flush_placement::cases,
+        completions::cases,
+        events::cases,
         connection_setup::cases,
         congestion::cases,
         attacks::cases,

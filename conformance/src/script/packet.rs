@@ -3,7 +3,7 @@
 use softrnic_model::verbs::{Key, QpNum, QpType};
 use softrnic_model::wire::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Extensions, Feth, HeaderBuf, Ieth, ImmDt, NakCode,
-    Opcode, OpcodeFacts, Packet, Reth, Service, Syndrome, XrcEth,
+    Opcode, OpcodeFacts, Packet, Reth, Route, Service, Syndrome, XrcEth,
 };
 
 use crate::text::{Arguments, Bytes, Reason, Value, number};
@@ -22,8 +22,8 @@ pub struct PacketSpec {
     pub qp: String,
     /// From somebody else than the peer.
     pub stranger: bool,
-    /// A switch has marked congestion.
-    pub congested: bool,
+    /// The two bits of the IP header for congestion; 3 is the mark of a switch.
+    pub ecn: Option<u8>,
     /// The ICRC is wrong.
     pub bad_icrc: bool,
     /// A bit of the finished frame that is flipped under way, from the base transport header on.
@@ -207,6 +207,7 @@ impl PacketSpec {
             "service" => self.service = Some(service(value)?),
             "from" if value == "stranger" => self.stranger = true,
             "icrc" if value == "bad" => self.bad_icrc = true,
+            "ecn" => self.ecn = short(value)?.map(|bits: u8| bits & 0b11),
             "flip" => self.flip = short(value)?,
             "set" => {
                 let (at, byte) = value.split_once(':').ok_or("set=OFFSET:BYTE")?;
@@ -260,8 +261,8 @@ impl PacketSpec {
                 self.same_port = on;
                 return Ok(());
             }
-            "ce" => {
-                self.congested = on;
+            "ce" if on => {
+                self.ecn = Some(Route::ECN_CE);
                 return Ok(());
             }
             _ => return Err(format!("{word:?} means nothing here")),

@@ -191,7 +191,7 @@ impl Player<'_> {
             dst: self.bench.device(),
             src_port: 0xc000,
             hop_limit: 64,
-            traffic_class: if spec.congested { Route::ECN_CE } else { 0 },
+            traffic_class: spec.ecn.unwrap_or(0),
             flow_label: 0,
         };
         let behind = u32::try_from(packet.len() * 8).unwrap_or(0);
@@ -223,6 +223,10 @@ impl Player<'_> {
             found.push(format!("it left {} us too early", early / 1000));
         }
         found.extend(self.addressing(&caught));
+        let ecn = caught.route.traffic_class & 0b11;
+        if spec.ecn.is_some_and(|expected| expected != ecn) {
+            found.push(format!("its ECN bits are {ecn}"));
+        }
         let port = self.last_port.replace(caught.route.src_port);
         if spec.same_port && port != self.last_port {
             found.push(format!("it leaves from port {}, not {port:?}", caught.route.src_port));
