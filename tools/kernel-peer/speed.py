@@ -15,7 +15,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from machine import Machine, Unavailable, prepare, say  # noqa: E402
+from machine import Machine, Unavailable, end_in_order, prepare, say  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ADDRESS = "10.77.0.2"
@@ -67,6 +67,7 @@ def main():
     ours = f"SOFTRNIC_PORT={PORT} {softrnic} run -d {ADDRESS} --"
     lines = ["| measurement | unit | soft-RoCE | softrnic | ratio | goal |", "|---|---|---|---|---|---|"]
     missed = 0
+    end_in_order()
     try:
         prepare(options.cache)
         with tempfile.TemporaryDirectory(prefix="softrnic-speed-") as folder:
