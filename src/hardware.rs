@@ -11,10 +11,10 @@ use crate::cli::Shared;
 use crate::error::Failure;
 use crate::units::Address;
 
-/// The real devices, if it comes to them. Where nobody said so, standard error is told what it is.
+/// The real devices, if it comes to them. Where nobody said so, a person is told on standard error what it is.
 pub(crate) fn chosen(shared: &Shared) -> Result<Option<Arc<dyn Provider>>, Failure> {
     let choice = choose(shared)?;
-    if shared.backend() == Backend::Auto {
+    if shared.backend() == Backend::Auto && !shared.json {
         eprintln!("backend: {choice}");
     }
     Ok(into_provider(choice))

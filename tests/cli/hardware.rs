@@ -33,7 +33,9 @@ fn library(mode: &str) -> Option<PathBuf> {
 fn with_fault(mode: &str, line: &str) -> Option<Ran> {
     let folder = library(mode)?;
     let file = folder.join("libibverbs.so.1");
-    let ran = command(line).env("SOFTRNIC_LIBIBVERBS", file).output().unwrap();
+    let mut command = command(line);
+    command.env("SOFTRNIC_LIBIBVERBS", file).env_remove("SOFTRNIC_BACKEND");
+    let ran = command.output().unwrap();
     std::fs::remove_dir_all(folder).unwrap();
     Some(ran.into())
 }
