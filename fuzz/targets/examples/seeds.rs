@@ -1,16 +1,15 @@
 //! Seed corpora for the fuzzer.
 //!
 //! ```text
-//! seeds write FOLDER            a folder below for each target
-//! seeds reaches                 what each target must reach: a line each
-//! seeds distill TARGET FOLDER   the shortest of the inputs there that get somewhere, for `seeds/`
+//! seeds write FOLDER   a folder below for each target
+//! seeds reaches        what each target must reach: a line each
 //! ```
-#![expect(clippy::unwrap_used, reason = "a tool that cannot go on fails")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a tool that cannot go on fails")]
 
 use std::path::Path;
 use std::{env, fs};
 
-use softrnic_fuzz_targets::{TARGETS, seeds, target};
+use softrnic_fuzz_targets::{TARGETS, seeds};
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -33,14 +32,6 @@ fn main() {
             // Linked with the drop-in, which only the fuzzer is.
             println!("c_abi attributes-taken posted");
         }
-        ["distill", name, folder] => {
-            let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-            let inputs = files.map(|path| fs::read(path).unwrap()).collect();
-            for input in seeds::distilled(target(name), inputs) {
-                let hex: Vec<String> = input.iter().map(|byte| format!("{byte:02x}")).collect();
-                println!("{}", hex.concat());
-            }
-        }
-        _ => panic!("seeds write FOLDER | reaches | distill TARGET FOLDER"),
+        _ => panic!("seeds write FOLDER | reaches"),
     }
 }

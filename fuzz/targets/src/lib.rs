@@ -4,7 +4,13 @@
 //!
 //! A target tells [`reach`] what it has reached. A run that has not reached all that its target
 //! [must](Target::reaches) has fuzzed nothing, and fails.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a target that cannot go on has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a target that cannot go on has failed"
+)]
+#![expect(clippy::wildcard_enum_match_arm, reason = "targets look for one thing among others")]
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -14,6 +20,7 @@
 
 mod captures;
 mod device;
+mod encode;
 #[path = "../../../rnic-model/tests/protection/extent.rs"]
 mod extent;
 mod frame;

@@ -10,6 +10,7 @@ use softrnic_model::protection::{
 use softrnic_model::verbs::{Access, Key, PdId, QpNum};
 
 use crate::Target;
+use crate::encode::Encoder;
 use crate::input::steps;
 use crate::protection_world::{OTHER_PD, OTHER_QP, PD, QP, TYPES, World, bind_request};
 use crate::reach::{Reach, hit};
@@ -287,4 +288,38 @@ impl World {
             Step::Agree => self.agree(),
         }
     }
+}
+
+/// Variants of the enums of a step.
+const STEPS: u32 = 10;
+const NUMBERS: u32 = 4;
+const NAMES: u32 = 5;
+const RIGHTS: u32 = 3;
+const RANGES: u32 = 2;
+const NEEDS: u32 = 2;
+
+/// A region and a window, used as they may be and a little beyond; at both ends of the addresses.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let places = [(0, 0x40), (1, 0x3f)];
+    let kinds = places.iter().flat_map(|place| (0..3).map(move |kind| (*place, kind)));
+    kinds.flat_map(|(place, kind)| [0, 1].map(|more| seed(place, kind, more))).collect()
+}
+
+fn seed((number, value): (u32, u8), kind: u8, more: u8) -> Vec<u8> {
+    let mut seed = Encoder::default();
+    // The policy of keys. Register: domain, address, offset, length, rights.
+    seed.bytes(&[kind]).bytes(if kind == 2 { &[7; 8] } else { &[] });
+    seed.with(0, STEPS, &[0]).with(number, NUMBERS, &[value]);
+    seed.with(0, NUMBERS, &[0]).with(0, NUMBERS, &[64]).with(0, RIGHTS, &[100]);
+    // Alloc: domain, kind.
+    seed.with(3, STEPS, &[0, kind]);
+    // Bind: the window, of its kind, the region, all of it, rights, queue pair.
+    seed.variant(5, STEPS).with(1, NAMES, &[0, 0]).with(0, NAMES, &[0]);
+    seed.with(0, RANGES, &[0, 0]).with(0, RIGHTS, &[100, 0]);
+    for named in [0, 1] {
+        // Check: the key, by a peer, domain, range, what for.
+        seed.variant(8, STEPS).with(named, NAMES, &[0, 1, 0, 0]);
+        seed.with(0, RANGES, &[0, more]).with(0, NEEDS, &[1]);
+    }
+    seed.0
 }

@@ -1,6 +1,5 @@
-//! Seed corpora, made from the captures of `conformance/`. Inputs of targets that decode calls from
-//! bytes (`arbitrary`) were found by fuzzing; the shortest ones that get somewhere are kept in
-//! `seeds/`.
+//! Seed corpora, made from the captures of `conformance/`. Targets that decode calls from bytes
+//! (`arbitrary`) encode some of their own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +7,7 @@ use std::sync::LazyLock;
 
 use softrnic_model::wire::{Packet, RoceFrame, Service};
 
-use crate::reach::count;
-use crate::{Target, captures, message, requester, responder};
+use crate::{Target, captures, device, message, protection, requester, responder};
 
 /// The captures.
 const FILES: [&str; 3] = ["rxe-scenarios.pcapng", "rxe-tools.pcapng", "rxe-v6-scenarios.pcapng"];
@@ -66,41 +64,8 @@ pub fn of(target: &Target) -> Vec<Vec<u8>> {
             };
             all.iter().enumerate().map(seed).collect()
         }
-        name => found(name),
+        "protection" => protection::seeds(),
+        "device" => device::seeds(),
+        name => panic!("{name} has no seeds"),
     }
-}
-
-/// Inputs that a fuzzer has found and `examples/seeds.rs` has distilled: one of each line.
-fn found(name: &str) -> Vec<Vec<u8>> {
-    let text = match name {
-        "device" => include_str!("../seeds/device.hex"),
-        _ => include_str!("../seeds/protection.hex"),
-    };
-    let byte = |pair: &[u8]| {
-        let digit = |c: u8| char::from(c).to_digit(16).unwrap() as u8;
-        digit(pair[0]) << 4 | digit(pair[1])
-    };
-    text.lines().map(|line| line.as_bytes().chunks_exact(2).map(byte).collect()).collect()
-}
-
-/// Of `inputs`, the shortest ones that reach what the target must reach.
-#[must_use]
-pub fn distilled(target: &Target, mut inputs: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-    /// Of each thing so many.
-    const EACH: u64 = 3;
-    inputs.sort_by_key(|input| (input.len(), input.clone()));
-    let counts = || target.reaches.iter().map(|reach| count(*reach)).collect::<Vec<_>>();
-    let mut missing = vec![EACH; target.reaches.len()];
-    inputs.retain(|input| {
-        let before = counts();
-        (target.run)(input);
-        let reached = before.iter().zip(counts()).map(|(before, after)| after > *before);
-        let mut is_wanted = false;
-        for (missing, _) in missing.iter_mut().zip(reached).filter(|(_, reached)| *reached) {
-            is_wanted |= *missing > 0;
-            *missing = missing.saturating_sub(1);
-        }
-        is_wanted
-    });
-    inputs
 }

@@ -1,11 +1,16 @@
 //! The seeds of all targets, replayed: nothing fails, and all is reached that a fuzzer must reach.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::sync::{Mutex, PoisonError};
+
 use softrnic_fuzz_targets::{TARGETS, Target, reach, seeds};
 
-/// The counts are of the process: the targets run one after the other.
+/// Counts are of the process, so only one test counts at a time.
+static COUNTING: Mutex<()> = Mutex::new(());
+
 #[test]
 fn seeds_reach_what_must_be_reached() {
+    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut missed = Vec::new();
     for target in &TARGETS {
         let seeds = seeds::of(target);
@@ -26,6 +31,7 @@ fn seeds_reach_what_must_be_reached() {
 /// Cut off or with a bit changed, seeds do no harm.
 #[test]
 fn damaged_seeds_do_no_harm() {
+    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     for target in &TARGETS {
         for (n, seed) in seeds::of(target).iter().take(300).enumerate() {
             damage(target, n, seed);

@@ -74,6 +74,7 @@ pub(crate) enum Step {
 }
 
 impl World {
+    #[expect(clippy::too_many_lines, reason = "a table of what can happen")]
     pub(crate) fn step(&mut self, step: &Step) {
         match step {
             Step::Near(near) => self.near(near),
@@ -242,7 +243,7 @@ impl World {
     fn local(&self, offset: u16, len: u16, foreign: bool) -> Sge {
         let lkey = if foreign { self.foreign } else { self.key };
         // Mostly inside.
-        let (offset, len) = (u64::from(offset & 0x1fff), u32::from(len & 0x0bff));
+        let (offset, len) = (u64::from(offset & 0x1fff), u32::from(len % 2048));
         Sge { addr: BASE + offset, length: len, lkey }
     }
 
