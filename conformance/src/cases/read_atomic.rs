@@ -43,7 +43,9 @@ pub(super) fn cases() -> Vec<Case> {
         ));
     }
     for offset in [1, 2, 4, 7] {
-        for (variant, packet) in [("compare-swap", "COMPARE_SWAP swap=1"), ("fetch-add", "FETCH_ADD add=1")] {
+        for (variant, packet) in
+            [("compare-swap", "COMPARE_SWAP swap=1"), ("fetch-add", "FETCH_ADD add=1")]
+        {
             all.push(named(
                 &format!("read-atomic/atomic-aligned/{variant}-by-{offset}"),
                 format!(

@@ -7,7 +7,9 @@ use crate::case::Case;
 pub(super) fn cases() -> Vec<Case> {
     let mut all = book(SCRIPTS);
     // A code, the time that it stands for, and one a little shorter, for the first packet behind it.
-    for (code, time) in [(1, "10us"), (14, "1.28ms"), (20, "10.24ms"), (24, "40.96ms"), (0, "655.36ms")] {
+    for (code, time) in
+        [(1, "10us"), (14, "1.28ms"), (20, "10.24ms"), (24, "40.96ms"), (0, "655.36ms")]
+    {
         all.push(named(
             &format!("rnr/wait/code-{code}"),
             format!(

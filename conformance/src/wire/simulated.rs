@@ -98,8 +98,7 @@ impl Bench for OverFabric {
         let is_stranger = crafted.route.src == self.stranger.0;
         let (_, link) = if is_stranger { &mut self.stranger } else { &mut self.peer };
         let packet = &crafted.packet;
-        let frame =
-            Outgoing { route: crafted.route, len: packet.len(), damage: crafted.damage };
+        let frame = Outgoing { route: crafted.route, len: packet.len(), damage: crafted.damage };
         let sent = link.transmit(now, frame, &mut |into| {
             into.copy_from_slice(packet);
             true

@@ -67,8 +67,8 @@ impl Device {
         }
         if matches!(frame.origin, Origin::Response | Origin::Late) {
             // Whoever is told that a WRITE is done finds all of it.
-            responder::place_late(qp, shared, memory);
-            if frame.origin == Origin::Late || !responder::is_due(qp, frame) {
+            let placed = responder::place_late(qp, shared, memory);
+            if frame.origin == Origin::Late || !placed {
                 return false;
             }
         }
