@@ -110,6 +110,17 @@ qp rc
 < WRITE_ONLY psn=0 data=4*0xaa ack ce icrc=bad
 quiet
 
+== congestion/cnp-rate/one-for-many
+qp rc
+< WRITE_ONLY psn=0 data=4*0xaa ce
+> CNP becn
+< WRITE_ONLY psn=1 data=4*0xaa ce
+>? CNP becn
+< WRITE_ONLY psn=2 data=4*0xaa ce
+>? CNP becn
+< WRITE_ONLY psn=3 data=4*0xaa ack
+> ACK psn=3 msn=4
+
 == congestion/cnp-rate/again-after-a-while
 qp rc
        < WRITE_ONLY psn=0 data=4*0xaa ce

@@ -44,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// What a device under a profile answers to packets: name, profile, script.
-const SCRIPTS: [(&str, Profile, &str); 5] = [
+const SCRIPTS: [(&str, Profile, &str); 6] = [
     (
         "answer-delay/strict",
         Profile::STRICT,
@@ -63,6 +63,20 @@ const SCRIPTS: [(&str, Profile, &str); 5] = [
         >? ACK psn=1 msn=2
         > ACK psn=2 msn=3
         holds buf 8*0xcc",
+    ),
+    (
+        // Whichever comes first, the bytes or the end of the registration.
+        "late-bytes-refused/strict",
+        Profile::STRICT,
+        "qp rc
+        region mem len=64
+        < WRITE_ONLY psn=0 va=mem rkey=mem data=64*0xaa ack
+        >? ACK psn=0
+        >? NAK_ACCESS psn=0
+        dereg mem
+        store mem 64*0x55
+        quiet
+        holds mem 64*0x55",
     ),
     (
         "late-bytes-without-answer/strict",

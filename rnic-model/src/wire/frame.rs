@@ -297,6 +297,8 @@ mod tests {
     const IP: usize = 14;
 
     #[test]
+    // [packet-format/ip-versions] [packet-format/ipv4-header] [packet-format/ipv6-header]
+    // [packet-format/udp-checksum]
     fn what_is_emitted_is_read_back() {
         for route in [v4(), v6()] {
             let bytes = emitted(&route);
@@ -357,6 +359,7 @@ mod tests {
     }
 
     #[test]
+    // [packet-format/bad-ip-version] [packet-format/fragments] [packet-format/udp-length]
     fn each_reason() {
         let (v4, v6) = (v4(), v6());
         assert_eq!(RoceFrame::parse(&[0; 13]), Err(NotRoce::EthernetTooShort));

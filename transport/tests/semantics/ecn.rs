@@ -49,6 +49,7 @@ fn a_marked_packet_is_answered_by_a_notification() {
 /// Without a word from the program packets are not ECN-capable; what it says is sent as it is.
 #[test]
 // [congestion/ecn-capable]
+// [packet-format/traffic-class]
 fn the_program_says_whether_its_packets_are_ecn_capable() {
     for traffic_class in [0, 0b10, 0b1010_1001] {
         let mut bench = pair_with(QpType::Ud, false);

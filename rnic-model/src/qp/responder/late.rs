@@ -51,6 +51,7 @@ impl Late {
 
 /// Brings the payload of a WRITE to where it was granted to go. Where `whole`, all of it is there on
 /// return.
+// [profiles/placement-order]
 pub(super) fn place_write<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &Shared,
@@ -78,6 +79,7 @@ pub(super) fn place_write<M: Memory + ?Sized>(
 
 /// Places what is late. If its right has gone in between the WRITE is refused after all, and this
 /// returns false: what was to be answered is so no more.
+// [profiles/late-bytes-refused] [profiles/late-bytes-seen-by-what-follows]
 pub(crate) fn place_late<M: Memory + ?Sized>(qp: &mut Qp, shared: &mut Shared, memory: &M) -> bool {
     if !qp.responder.late.is_some() {
         return true;
@@ -102,6 +104,7 @@ pub(crate) fn place_late<M: Memory + ?Sized>(qp: &mut Qp, shared: &mut Shared, m
 }
 
 /// A request was carried out: its answer may wait, and so may what of it is still to be placed.
+// [profiles/answer-delay] [profiles/late-bytes-without-answer]
 pub(super) fn put_off(qp: &mut Qp, shared: &mut Shared) {
     let delay_ns = shared.profile.answer_delay_ns;
     let waits = delay_ns != 0 || qp.responder.late.is_some();

@@ -29,6 +29,7 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// The rule of the annex, spelled out over the bytes of a whole datagram.
+// [icrc/ipv6-masked] [icrc/udp-checksum-masked]
 fn by_the_rule(route: &Route, identification: u16, packet: &[u8]) -> [u8; ICRC_LEN] {
     let udp_len = u16::try_from(8 + packet.len() + ICRC_LEN).unwrap();
     let mut bytes: Vec<u8> = [0xff; 8].into();
