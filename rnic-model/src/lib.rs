@@ -12,6 +12,8 @@ pub mod cm;
 pub mod counters;
 pub mod device;
 pub mod memory;
+#[doc(hidden)]
+pub mod planted;
 pub mod profile;
 pub mod protection;
 pub mod qp;

@@ -1,6 +1,7 @@
 //! What cases are run on: where devices come from.
 
 mod emulated;
+mod hardware;
 mod peer;
 mod simulated;
 
@@ -11,6 +12,7 @@ use crate::stage::Stage;
 use crate::wire::Bench;
 
 pub use emulated::Emulated;
+pub use hardware::{Hardware, Opener};
 pub use peer::Peer;
 pub use simulated::Simulated;
 

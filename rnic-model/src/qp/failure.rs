@@ -67,7 +67,16 @@ impl Failure {
                 | WcStatus::BadResponseError
                 | WcStatus::LocalAccessError
                 | WcStatus::RemoteOperationError
-                | WcStatus::GeneralError => 0,
+                | WcStatus::LocalRddViolation
+                | WcStatus::RemoteInvalidRdRequest
+                | WcStatus::RemoteAborted
+                | WcStatus::InvalidEecNumber
+                | WcStatus::InvalidEecState
+                | WcStatus::Fatal
+                | WcStatus::ResponseTimeout
+                | WcStatus::GeneralError
+                | WcStatus::TagMatchingError
+                | WcStatus::TagMatchingRendezvous => 0,
             },
         }
     }

@@ -27,6 +27,7 @@ Examples:
   softrnic conform --results a.json --junit a.xml    for programs
   softrnic conform compare a.json b.json             what two devices do differently
   softrnic conform list --filter uc                  names of cases, with their rules' texts
+  softrnic conform --backend hardware -d rxe0        a real device of this host, over the verbs
   softrnic conform serve -d 10.0.0.2                 on the host of a device to judge ...
   softrnic conform --peer 10.0.0.2                   ... and here: judged from the wire
 

@@ -1,18 +1,21 @@
 //! Running cases.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use softrnic_conformance::deviation::Deviations;
 use softrnic_conformance::report::{Report, Status, html, junit, table};
 use softrnic_conformance::rules;
 use softrnic_conformance::runner::{self, Options};
-use softrnic_conformance::world::{Emulated, Peer, Simulated, World};
+use softrnic_conformance::world::{Emulated, Hardware, Peer, Simulated, World};
+use softrnic_verbs::provider::Provider;
 
 use super::progress::Meter;
 use super::{On, RunArgs};
 use crate::cli::Shared;
 use crate::error::Failure;
+use crate::hardware;
 use crate::units::Address;
 
 /// Failures whose packets are shown at the terminal; the page shows all.
@@ -59,6 +62,9 @@ fn worlds(args: &RunArgs, shared: &Shared) -> Result<Vec<Judged>, Failure> {
         let peer = Peer { address, ..Peer::new(helper) };
         return Ok(vec![("peer", Box::new(peer), None)]);
     }
+    if let Some(provider) = hardware_of(shared)? {
+        return Ok(vec![real(provider, shared)?]);
+    }
     let all = [On::Simulated, On::Emulated];
     let wanted = if args.on.is_empty() { &all[..] } else { &args.on };
     let world = |on: &On| -> Judged {
@@ -69,6 +75,29 @@ fn worlds(args: &RunArgs, shared: &Shared) -> Result<Vec<Judged>, Failure> {
         }
     };
     Ok(wanted.iter().map(world).collect())
+}
+
+/// The real devices, if the command line asks for them: a judge that nobody told takes its own devices.
+fn hardware_of(shared: &Shared) -> Result<Option<Arc<dyn Provider>>, Failure> {
+    match shared.backend() {
+        softrnic_verbs::Backend::Hardware => hardware::chosen(shared),
+        softrnic_verbs::Backend::Auto | softrnic_verbs::Backend::Emulated => Ok(None),
+    }
+}
+
+/// A real device that talks to itself.
+fn real(provider: Arc<dyn Provider>, shared: &Shared) -> Result<Judged, Failure> {
+    let context = hardware::open(&*provider, shared.address.as_ref(), None)?;
+    let device = context.verbs().device().name.clone();
+    let declared = declared_of(&device).map(str::to_owned);
+    let name = device.clone();
+    let open = Box::new(move |_: usize| provider.open(&name));
+    Ok(("hardware", Box::new(Hardware { device, open }), declared))
+}
+
+/// The deviations that come with the judge for a driver, which names its devices.
+fn declared_of(device: &str) -> Option<&'static str> {
+    device.starts_with("rxe").then_some("rxe-6.1")
 }
 
 /// What is declared: of the profile, or what the command line names.
@@ -94,7 +123,7 @@ fn judge(
     let cases = args.selection.cases()?;
     let jobs = args.jobs.map_or_else(default_jobs, usize::from);
     // A device on the network is one: its cases come one after the other.
-    let jobs = if args.peer.is_some() { 1 } else { jobs };
+    let jobs = if args.peer.is_some() || world.profile().is_none() { 1 } else { jobs };
     let options = Options { limit: args.limit, jobs };
     let mut meter = Meter::new(&world.name());
     let report = runner::run(cases, world, deviations, &options, &mut |progress| {

@@ -11,9 +11,12 @@ use crate::error::Failure;
 use crate::units::Address;
 
 pub(super) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
-    let settings = Settings::new(shared);
+    let settings = Settings::new(shared)?;
     let loopback = Address::Ips(vec![std::net::Ipv4Addr::LOCALHOST.into()]);
-    let context = settings.open(shared.address.as_ref().unwrap_or(&loopback))?;
+    let context = match &shared.address {
+        None if settings.is_hardware() => settings.open_anywhere()?,
+        address => settings.open(address.as_ref().unwrap_or(&loopback))?,
+    };
     let at = (args.bind, args.listen);
     let listener = TcpListener::bind(at).map_err(|error| {
         Failure::failed(
