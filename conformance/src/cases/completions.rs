@@ -164,7 +164,11 @@ fn overrun_keeps(stage: &mut Stage) -> Outcome {
     let mut some = [Wc::default(); 2];
     let count = stage.verbs(0).poll_cq(small, &mut some)?;
     same!(count, 2, "completions that were there before");
-    same!(some.map(|wc| (wc.wr_id, wc.status)), [(0, WcStatus::Success), (1, WcStatus::Success)], "they");
+    same!(
+        some.map(|wc| (wc.wr_id, wc.status)),
+        [(0, WcStatus::Success), (1, WcStatus::Success)],
+        "they"
+    );
     Ok(())
 }
 
@@ -314,7 +318,12 @@ fn timestamps(stage: &mut Stage) -> Outcome {
     let after = stage.verbs(0).query_clock()?;
     let mut last = before;
     for wc in &all {
-        ensure!(wc.timestamp >= last, "request {} completed at {} after {last}", wc.wr_id, wc.timestamp);
+        ensure!(
+            wc.timestamp >= last,
+            "request {} completed at {} after {last}",
+            wc.wr_id,
+            wc.timestamp
+        );
         last = wc.timestamp;
     }
     ensure!(last <= after, "the last completed at {last}, and now it is {after}");

@@ -39,7 +39,10 @@ pub(crate) enum Payload {
 /// Which machine made the frame and moves on when it has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    Request { psns: u32, ends_request: bool },
+    Request {
+        psns: u32,
+        ends_request: bool,
+    },
     Response,
     Cnp,
     /// It is not sent: it brings bytes to memory that were held back.

@@ -191,7 +191,8 @@ impl Device {
                 self.mark_ready(index);
             }
         }
-        while let Some((_, index)) = self.shared.held_answers.pop_front_if(|(until, _)| *until <= now)
+        while let Some((_, index)) =
+            self.shared.held_answers.pop_front_if(|(until, _)| *until <= now)
         {
             if let Some(qp) = self.qps.at_mut(index) {
                 responder::release(qp, now);

@@ -154,8 +154,7 @@ pub(crate) fn on_request<M: Memory + ?Sized>(
         qp.responder.established = true;
         shared.raise(AsyncEvent::CommunicationEstablished(qp.num));
     }
-    place_late(qp, shared, memory);
-    if qp.state() == QpState::Err {
+    if !place_late(qp, shared, memory) && qp.state() == QpState::Err {
         return;
     }
     if qp.init.qp_type.is_reliable() {
