@@ -9,4 +9,6 @@ pub mod difference;
 pub mod judge;
 pub mod lab;
 pub mod recorded;
+pub mod replay;
 pub mod scenario;
+pub mod swarm;

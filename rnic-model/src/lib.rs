@@ -12,6 +12,7 @@ pub mod cm;
 pub mod counters;
 pub mod device;
 pub mod memory;
+pub mod planted;
 pub mod profile;
 pub mod protection;
 pub mod qp;

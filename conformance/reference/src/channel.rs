@@ -131,6 +131,12 @@ impl<S, T> Channel<S, T> {
         self.interrupted = true;
     }
 
+    /// Whether the queue pair may be in error for a reason that lies elsewhere.
+    #[must_use]
+    pub const fn is_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
     /// Whether a request has failed.
     #[must_use]
     pub const fn is_broken(&self) -> bool {
@@ -154,9 +160,17 @@ impl<S, T> Channel<S, T> {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let waits = |open: &Open<S>| {
-            open.signaled || self.broken.is_some() || !matches!(open.outcome, Outcome::Succeeds)
+            open.signaled || self.broken.is_some() || matches!(open.outcome, Outcome::Fails(_))
         };
         self.expected() == 0 && !self.open.iter().any(waits)
+    }
+
+    /// Of a queue pair in error whose completions have all been polled: whether everything has been
+    /// told. What is open then was done before, without a word.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        let silent = |open: &Open<S>| !open.signaled && !matches!(open.outcome, Outcome::Fails(_));
+        self.open.is_empty() || (self.broken.is_none() && self.open.iter().all(silent))
     }
 
     /// A completion was polled. Calls `over` with each request that is over by it, in order.

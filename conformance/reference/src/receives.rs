@@ -54,15 +54,15 @@ impl<T> Receives<T> {
             .ok_or_else(|| Violation(format!("receive {id} is gone")))
     }
 
-    /// A receive was flushed.
+    /// A receive was flushed. Of a shared queue that can only be one that a queue pair had begun to
+    /// fill; the others stay.
     ///
     /// # Errors
-    /// The queue is shared, which nothing flushes; or as [`Receives::take`].
+    /// As [`Receives::take`].
     pub fn flush(&mut self, id: u64) -> Result<T, Violation> {
-        demand(!self.shared, || format!("receive {id} of a shared queue was flushed"))?;
         self.flushing = false;
         let carries = self.take(id)?;
-        self.flushing = true;
+        self.flushing = !self.shared;
         Ok(carries)
     }
 

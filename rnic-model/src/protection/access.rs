@@ -1,6 +1,7 @@
 //! Requests for access, and what is granted.
 
 use crate::memory::MemoryId;
+use crate::planted::{Planted, has};
 use crate::verbs::{Access, Key, PdId, QpNum};
 
 use super::key_table::Object;
@@ -65,7 +66,8 @@ pub(super) fn judge_rights(side: Side, needs: Access, rights: Access) -> Result<
         Side::Remote { .. } if needs.is_empty() => return Err(AccessFault::AccessDenied),
         Side::Remote { .. } => REMOTE_RIGHTS,
     };
-    if rights.intersection(usable).contains(needs) {
+    let unjudged = has(Planted::WriteUnjudged) && needs == Access::REMOTE_WRITE;
+    if rights.intersection(usable).contains(needs) || unjudged {
         Ok(())
     } else {
         Err(AccessFault::AccessDenied)
@@ -84,6 +86,7 @@ impl Protection {
         let AccessRequest { key, side, pd, addr, length, needs } = *request;
         match self.judge_user(key, side, pd, needs)? {
             Reach::Region(spec) => {
+                let length = length - u64::from(length > 1 && has(Planted::OneByteMore));
                 let offset = spec.span().offset_of(addr, length).ok_or(AccessFault::OutOfRange)?;
                 spec.place(offset)
             }

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::planted::{Planted, has};
 use crate::verbs::Key;
 
 use super::region::Region;
@@ -74,7 +75,11 @@ impl KeyTable {
         let record = self.records.get(key.index() as usize).ok_or(AccessFault::UnknownKey)?;
         match record.object {
             Object::Free { .. } => Err(AccessFault::UnknownKey),
-            Object::Region(_) | Object::Window(_) if record.key == key => Ok(&record.object),
+            Object::Region(_) | Object::Window(_)
+                if record.key == key || has(Planted::StaleKey) =>
+            {
+                Ok(&record.object)
+            }
             Object::Region(_) | Object::Window(_) => Err(AccessFault::StaleKey),
         }
     }

@@ -4,6 +4,7 @@ use crate::Instant;
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::planted::{Planted, has};
 use crate::queue::{CqEntry, Slot};
 use crate::verbs::{
     AsyncEvent, Key, Psn, QpNum, QpState, QpType, SendFlags, SendOp, Wc, WcFlags, WcOpcode,
@@ -200,7 +201,9 @@ fn check_drained(qp: &mut Qp, shared: &mut Shared) {
 fn complete(qp: &mut Qp, shared: &mut Shared, count: u32, why: Option<Failure>) {
     debug_assert_eq!(count, qp.requester.oldest, "requests complete in order");
     qp.requester.oldest = count.wrapping_add(1);
-    if matches!(qp.requester.sq.wqe(count).op, SendOp::Send { .. } | SendOp::SendTo { .. }) {
+    if matches!(qp.requester.sq.wqe(count).op, SendOp::Send { .. } | SendOp::SendTo { .. })
+        && !has(Planted::SendsUncounted)
+    {
         shared.count(Counter::RdmaSends);
     }
     report(qp, shared, count, why);
@@ -319,7 +322,9 @@ pub(crate) fn on_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
         Pause::No if qp.requester.una_psn == qp.requester.end_psn => {}
         Pause::No => {
             shared.count(Counter::AckTimeout);
-            retry(qp, shared, now);
+            if !has(Planted::NoRetry) {
+                retry(qp, shared, now);
+            }
         }
     }
 }

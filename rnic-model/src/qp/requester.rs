@@ -2,6 +2,7 @@
 
 use crate::Instant;
 use crate::device::{FrameOut, Origin, Payload, Shared};
+use crate::planted::{Planted, has};
 use crate::profile::ReadWithoutDepth;
 use crate::queue::{SendQueue, SendWqe};
 use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
@@ -207,7 +208,10 @@ fn may_send(qp: &Qp) -> bool {
 /// Starts the request with this count: checks its memory, gives it sequence numbers.
 fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
     let wqe = *qp.requester.sq.wqe(count);
-    if wqe.flags.contains(SendFlags::FENCE) && !qp.requester.reads.is_empty() {
+    if wqe.flags.contains(SendFlags::FENCE)
+        && !qp.requester.reads.is_empty()
+        && !has(Planted::FenceOpen)
+    {
         return Start::Waits;
     }
     let packets = match wqe.op {

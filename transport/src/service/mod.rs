@@ -216,3 +216,15 @@ pub struct Row {
     /// How it is doing, if it said so in time.
     pub status: Option<Status>,
 }
+
+/// Reads a message of the protocol between the service and its clients, as a request and as an
+/// answer, and writes down again what was understood: for tools that feed it with nonsense.
+#[must_use]
+pub fn read_message(bytes: &[u8]) -> [Option<Vec<u8>>; 2] {
+    let request = message::Request::from_bytes(bytes);
+    let answer = message::Answer::from_bytes(bytes);
+    [
+        request.ok().map(|(sequence, request)| request.to_bytes(sequence)),
+        answer.ok().map(|(sequence, answer)| answer.to_bytes(sequence)),
+    ]
+}

@@ -3,6 +3,7 @@
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::planted::{Planted, has};
 use crate::protection::{AccessRequest, Grant, Side};
 use crate::queue::{CqEntry, Slot};
 use crate::verbs::{Access, Key, PdId, QpNum, SrqId, Wc, WcFlags, WcOpcode, WcStatus};
@@ -180,7 +181,8 @@ fn write<M: Memory + ?Sized>(
         let judged = if packet.reth().is_some() { length } else { here };
         let judged = u64::from(judged);
         let grant = remote_grant(qp, shared, pd, key, addr, judged, Access::REMOTE_WRITE)?;
-        memory.write(grant.memory, grant.offset, packet.payload)?;
+        let kept = packet.payload.len() - usize::from(has(Planted::LastByteMissing));
+        memory.write(grant.memory, grant.offset, &packet.payload[..kept])?;
     }
     if !facts.place.ends() {
         let addr = addr.wrapping_add(u64::from(here));
@@ -245,6 +247,9 @@ fn atomic<M: Memory + ?Sized>(
     let original = if facts.operation == Operation::CompareSwap {
         memory.compare_swap(grant.memory, grant.offset, eth.compare(), eth.swap_or_add())?
     } else {
+        if has(Planted::AddsTwice) {
+            memory.fetch_add(grant.memory, grant.offset, eth.swap_or_add())?;
+        }
         memory.fetch_add(grant.memory, grant.offset, eth.swap_or_add())?
     };
     qp.responder.msn = next_msn(qp.responder.msn);
