@@ -256,6 +256,10 @@ impl Swarm<'_> {
     }
 
     fn write(&mut self, end: usize, chance: &mut Chance) -> Option<Result<(), Violation>> {
+        // What an unreliable WRITE may still reach is not used again; receives need places too.
+        if self.ends[end].quarantine.len() >= self.plan.slots as usize / 4 {
+            return None;
+        }
         let len = self.length(end, chance);
         let target = self.peer_host(end).take(len, chance)?;
         let Some(payload) = self.payload(end, len, chance) else {

@@ -284,7 +284,7 @@ impl World {
         };
         world.register();
         world.connect();
-        for n in 0..u16::from(run.receives % 8) {
+        for n in 0..u16::from((run.receives >> 1) % 8) {
             world.step(&Step::Recv { offset: 1024 * n, len: 1024, foreign: false });
         }
         world
@@ -391,7 +391,14 @@ impl World {
         let Step::Near { opcode, psn, ack, marked, solicited, body, at, len } = step else {
             return;
         };
-        let opcode = Opcode(*opcode);
+        // Half of them are of the queue pair's own service.
+        let own = match self.qp_type {
+            QpType::Rc => opcode & 0x1f,
+            QpType::Uc => 0x20 | opcode & 0x0f,
+            QpType::Ud => 0x64 | opcode & 1,
+            QpType::XrcSend | QpType::XrcRecv => 0xa0 | opcode & 0x1f,
+        };
+        let opcode = Opcode(if opcode & 0x80 == 0 { own } else { *opcode });
         let facts = opcode.facts();
         let mut payload = match body {
             Body::Full(byte) => vec![harmless(*byte); self.attributes.path_mtu.bytes() as usize],

@@ -103,6 +103,10 @@ impl World {
         if wrong & 1 == 0 {
             packet[5..8].copy_from_slice(&self.qp.get().to_be_bytes()[1..]);
             packet[2..4].copy_from_slice(&[0xff, 0xff]);
+            if Packet::parse(packet).is_ok_and(|parsed| parsed.deth().is_some()) {
+                // The Q_Key.
+                packet[12..16].fill(0);
+            }
         }
         if wrong & 2 == 0
             && let Ok((at, _)) = self.device.query_qp(self.qp)

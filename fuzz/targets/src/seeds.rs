@@ -41,7 +41,7 @@ fn frames(capture: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The requests of each scenario for one queue pair, one behind the other.
 fn conversations(capture: &[u8]) -> Vec<Vec<u8>> {
-    let mut all: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut all: Vec<((u8, u32), Vec<u8>)> = Vec::new();
     for bytes in frames(capture) {
         let Ok(frame) = RoceFrame::parse(bytes) else { continue };
         let Ok(packet) = Packet::parse(frame.packet) else { continue };
@@ -55,12 +55,12 @@ fn conversations(capture: &[u8]) -> Vec<Vec<u8>> {
             Service::Ud => 2,
             Service::Rd | Service::Cnp | Service::Xrc => continue,
         };
-        let qp = packet.bth.dest_qp().get();
+        let qp = (service, packet.bth.dest_qp().get());
         let place = match all.iter_mut().rev().find(|(of, seed)| *of == qp && seed.len() < 8192) {
             Some((_, seed)) => seed,
             None => {
                 // Service, path MTU 1024, receives: none, for one in four.
-                let receives = if all.len() % 4 == 3 { 0 } else { 8 };
+                let receives = if service == 0 && all.len() % 4 == 3 { 0 } else { 8 };
                 all.push((qp, vec![service, 2, receives]));
                 match all.last_mut() {
                     Some((_, seed)) => seed,
@@ -117,21 +117,24 @@ fn accesses() -> Vec<Vec<u8>> {
                 seed.extend([4, which, 0, does, 0, 0, offset, corner, len, 0]);
             }
         }
+        // Another variant of the region's key.
+        seed.extend([4, 0, 7, 1, 2, 0, 0, 16, corner, 8, 0]);
         seed.extend([3, 0, 4, 0, 0, 2, 0, 0, 16, corner, 8, 0]);
         all.push(seed);
     }
     all
 }
 
-/// Bytes of which the structured inputs of the whole device are made: long runs of each value, and
-/// mixtures.
+/// Bytes of which structured inputs are made: any, but most of them odd, for an odd byte is what says
+/// that a list goes on.
 fn verbs() -> Vec<Vec<u8>> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = move || {
         state = state.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1);
-        (state >> 56) as u8
+        let odd = u8::from(state >> 40 & 0x1f != 0);
+        (state >> 56) as u8 | odd
     };
-    (0..400).map(|length| (0..200 + length * 8).map(|_| draw()).collect()).collect()
+    (0..2500).map(|number| (0..600 + number % 600 * 8).map(|_| draw()).collect()).collect()
 }
 
 /// Requests of every kind, as the wire has them.
