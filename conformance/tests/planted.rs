@@ -4,20 +4,20 @@
 use std::time::Duration;
 
 use softrnic_conformance::swarm::{Plan, Schedule, Step, run, shrink};
-use softrnic_model::planted::{Planted, plant};
+use softrnic_model::planted::{Fault, plant, uproot};
 
 /// Faults that drawn traffic meets, and how many seeds that may take.
-const FOUND: [(Planted, u64); 10] = [
-    (Planted::OneByteMore, 60),
-    (Planted::StaleKey, 60),
-    (Planted::DeregisteredServes, 60),
-    (Planted::LastByteMissing, 10),
-    (Planted::AddsTwice, 10),
-    (Planted::ReceivesTwice, 20),
-    (Planted::FenceOpen, 40),
-    (Planted::NoRetry, 20),
-    (Planted::FlushUnreported, 40),
-    (Planted::SendsUncounted, 10),
+const FOUND: [(Fault, u64); 10] = [
+    (Fault::OneByteMore, 60),
+    (Fault::StaleKey, 60),
+    (Fault::DeregisteredServes, 60),
+    (Fault::LastByteMissing, 10),
+    (Fault::AddsTwice, 10),
+    (Fault::ReceivesTwice, 20),
+    (Fault::FenceOpen, 40),
+    (Fault::NoRetry, 20),
+    (Fault::FlushUnreported, 40),
+    (Fault::SendsUncounted, 10),
 ];
 
 fn drawn(seed: u64) -> Schedule {
@@ -31,7 +31,7 @@ fn every_planted_fault_is_found_and_its_schedule_is_short() {
     std::panic::set_hook(Box::new(|_| ()));
     let mut missed = Vec::new();
     for (fault, seeds) in FOUND {
-        plant(Some(fault));
+        plant(fault);
         let found = (0..seeds).find_map(|seed| {
             let schedule = drawn(seed);
             let failure = run(&schedule.plan, &schedule.steps).err()?;
@@ -48,7 +48,7 @@ fn every_planted_fault_is_found_and_its_schedule_is_short() {
         }
         let again = Schedule::parse(&shortest.to_text().unwrap()).unwrap();
         assert_eq!(run(&again.plan, &again.steps).err(), Some(failure), "it fails again, alike");
-        plant(None);
+        uproot();
         if let Err(failure) = run(&again.plan, &again.steps) {
             missed.push(format!("{fault:?}: it fails without the fault too: {failure}"));
         }

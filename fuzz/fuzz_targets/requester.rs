@@ -1,6 +1,2 @@
-//! See `softrnic_fuzz_targets::requester`.
 #![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    softrnic_fuzz_targets::requester::run(bytes);
-});
+softrnic_fuzz::target!("requester");

@@ -1,12 +1,26 @@
-//! Faults on purpose, to see that whoever looks for faults finds them. Without the feature
-//! `planted-faults` there are none, and no trace of them in the code that is made.
+//! Faults on purpose, one at a time, in builds with `--cfg planted_faults` or the feature `planted-faults` alone. A fuzz target that
+//! does not find the fault that is planted for it would find no other.
 
-/// A fault that a device could have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A check that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Planted {
-    /// One byte behind a region or window may be reached.
-    OneByteMore = 1,
+pub enum Fault {
+    /// Fragments pass for whole IPv4 datagrams.
+    Fragment = 1,
+    /// A range may wrap around the end of the addresses.
+    Range,
+    /// Local keys of other protection domains serve.
+    Domain,
+    /// A request that comes again after the one behind it is carried out again.
+    Again,
+    /// A packet that was not sent yet can be acknowledged.
+    Ahead,
+    /// What is left over at the end of a message of the port service is ignored.
+    LeftOver,
+    /// Queue pair attributes of C are taken whatever bits the mask has.
+    Mask,
+    /// One byte behind a region may be reached.
+    OneByteMore,
     /// An old key of an entry leads to its present object.
     StaleKey,
     /// A deregistered region serves on.
@@ -25,46 +39,33 @@ pub enum Planted {
     FlushUnreported,
     /// SENDs are not counted.
     SendsUncounted,
-    /// A WRITE needs no right.
-    WriteUnjudged,
 }
 
-impl Planted {
-    /// All.
-    pub const ALL: [Self; 11] = [
-        Self::OneByteMore,
-        Self::StaleKey,
-        Self::DeregisteredServes,
-        Self::LastByteMissing,
-        Self::AddsTwice,
-        Self::ReceivesTwice,
-        Self::FenceOpen,
-        Self::NoRetry,
-        Self::FlushUnreported,
-        Self::SendsUncounted,
-        Self::WriteUnjudged,
-    ];
-}
-
-#[cfg(feature = "planted-faults")]
+#[cfg(any(planted_faults, feature = "planted-faults"))]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
 
-/// Plants a fault in all devices of the process, or takes it out again.
-#[cfg(feature = "planted-faults")]
-pub fn plant(fault: Option<Planted>) {
-    let number = fault.map_or(0, |fault| fault as u8);
-    PLANTED.store(number, core::sync::atomic::Ordering::Relaxed);
+/// From now on this fault is there.
+#[cfg(any(planted_faults, feature = "planted-faults"))]
+pub fn plant(fault: Fault) {
+    PLANTED.store(fault as u8, core::sync::atomic::Ordering::Relaxed);
 }
 
-/// Whether the devices have this fault.
-#[cfg(feature = "planted-faults")]
-pub(crate) fn has(fault: Planted) -> bool {
+/// From now on none is there.
+#[cfg(any(planted_faults, feature = "planted-faults"))]
+pub fn uproot() {
+    PLANTED.store(0, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// Whether this fault is there.
+#[cfg(any(planted_faults, feature = "planted-faults"))]
+#[must_use]
+pub fn has(fault: Fault) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
-/// Whether the devices have this fault: never.
-#[cfg(not(feature = "planted-faults"))]
-#[inline]
-pub(crate) const fn has(_fault: Planted) -> bool {
+/// Whether this fault is there: no.
+#[cfg(not(any(planted_faults, feature = "planted-faults")))]
+#[must_use]
+pub const fn has(_fault: Fault) -> bool {
     false
 }

@@ -1,6 +1,7 @@
 //! One file or folder for each command.
 
 pub(crate) mod bench;
+pub(crate) mod conform;
 pub(crate) mod demo;
 pub(crate) mod devinfo;
 pub(crate) mod pingpong;
@@ -27,6 +28,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Devinfo(args) => devinfo::run(&args, &shared),
         Command::Pingpong(args) => pingpong::run(&args, &shared),
         Command::Bench(args) => bench::run(&args, &shared),
+        Command::Conform(args) => conform::run(&args, &shared),
         Command::Stat(args) => stat::run(&args, &shared),
         Command::Replay(args) => replay::run(&args, &shared),
         Command::Swarm(args) => swarm::run(&args, &shared),

@@ -21,24 +21,21 @@ use super::plan::Service;
 use super::run::{Outcome, Swarm};
 use super::windows::{Phase, Window};
 
-const fn status(of: WcStatus) -> Status {
-    match of {
-        WcStatus::Success => Status::Success,
-        WcStatus::LocalLengthError => Status::LocalLength,
-        WcStatus::LocalProtectionError => Status::LocalProtection,
-        WcStatus::WorkRequestFlushed => Status::Flushed,
-        WcStatus::MwBindError => Status::WindowBind,
-        WcStatus::RemoteInvalidRequest => Status::RemoteInvalid,
-        WcStatus::RemoteAccessError => Status::RemoteAccess,
-        WcStatus::RetryExceeded => Status::RetryExceeded,
-        WcStatus::RnrRetryExceeded => Status::RnrRetryExceeded,
-        WcStatus::LocalQpOperationError
-        | WcStatus::LocalEecOperationError
-        | WcStatus::BadResponseError
-        | WcStatus::LocalAccessError
-        | WcStatus::RemoteOperationError
-        | WcStatus::GeneralError => Status::Other,
-    }
+/// Statuses that a device of these services may report; all others are [`Status::Other`].
+const STATUSES: [(WcStatus, Status); 9] = [
+    (WcStatus::Success, Status::Success),
+    (WcStatus::LocalLengthError, Status::LocalLength),
+    (WcStatus::LocalProtectionError, Status::LocalProtection),
+    (WcStatus::WorkRequestFlushed, Status::Flushed),
+    (WcStatus::MwBindError, Status::WindowBind),
+    (WcStatus::RemoteInvalidRequest, Status::RemoteInvalid),
+    (WcStatus::RemoteAccessError, Status::RemoteAccess),
+    (WcStatus::RetryExceeded, Status::RetryExceeded),
+    (WcStatus::RnrRetryExceeded, Status::RnrRetryExceeded),
+];
+
+fn status(of: WcStatus) -> Status {
+    STATUSES.iter().find(|(status, _)| *status == of).map_or(Status::Other, |(_, status)| *status)
 }
 
 fn kind(of: WcOpcode) -> Result<Kind, Violation> {

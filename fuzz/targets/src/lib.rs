@@ -1,91 +1,86 @@
-//! What the fuzz targets do. Each is a function of bytes that panics when something is wrong, and says
-//! how deep it got: bytes that never reach what is behind the checks find nothing there.
+//! What is fuzzed, apart from the fuzzer: each target is a function of bytes that panics when
+//! something is wrong. `fuzz/` runs them under libFuzzer; the tests of this crate replay the seed
+//! corpora, which [`seeds`] makes from the captures, with the ordinary compiler.
 //!
-//! [`seeds`] makes the inputs to begin with, from recorded captures and from what each target knows;
-//! an ordinary test runs them all.
-#![forbid(unsafe_code)]
+//! A target tells [`reach`] what it has reached. A run that has not reached all that its target
+//! [must](Target::reaches) has fuzzed nothing, and fails.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a target says that something is wrong by a panic, and makes numbers out of any bytes"
+    reason = "a target that cannot go on has failed"
 )]
+#![expect(clippy::wildcard_enum_match_arm, reason = "targets look for one thing among others")]
 #![expect(
-    clippy::wildcard_enum_match_arm,
-    clippy::too_many_lines,
-    reason = "what a target does not foresee is what it is for; its steps are one long list"
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "what a fuzzer brings may be any number"
 )]
 
-pub mod capture;
-pub mod device;
-pub mod frame;
-pub mod protection;
-pub mod requester;
-pub mod responder;
+mod captures;
+mod device;
+mod encode;
+#[path = "../../../rnic-model/tests/protection/extent.rs"]
+mod extent;
+mod frame;
+mod input;
+mod message;
+mod packet;
+mod pcapng;
+mod protection;
+#[path = "../../../rnic-model/tests/protection/world.rs"]
+#[expect(dead_code, reason = "the tests that it is of use more of it")]
+mod protection_world;
+pub mod reach;
+#[path = "../../../rnic-model/tests/protection/reference.rs"]
+#[expect(dead_code, reason = "the tests that it is of use more of it")]
+mod reference;
+mod requester;
+mod responder;
 pub mod seeds;
-pub mod service;
+mod world;
 
-/// How deep an input got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reached {
-    /// Requests that were carried out, answers that completed something, accesses that were granted:
-    /// what lies behind all checks of the target.
-    pub executed: u64,
-    /// Datagrams that were received.
-    pub datagrams: u64,
-    /// Requests that found no receive.
-    pub not_ready: u64,
-}
+use reach::Reach;
+use softrnic_model::planted::Fault;
 
-/// A target.
+/// Something that is fuzzed.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, as cargo-fuzz has it.
+    /// As the fuzzer calls it.
     pub name: &'static str,
-    /// What it does with an input.
-    pub run: fn(&[u8]) -> Reached,
+    /// One run.
+    pub run: fn(&[u8]),
+    /// What a run of some seconds must have reached.
+    pub reaches: &'static [Reach],
+    /// What it must find where it is planted.
+    pub fault: Fault,
+}
+
+impl Target {
+    /// Plants its fault, in builds that have any (`--cfg planted_faults`).
+    pub fn plant(&self) {
+        #[cfg(planted_faults)]
+        softrnic_model::planted::plant(self.fault);
+    }
 }
 
 /// All targets.
 pub const TARGETS: [Target; 7] = [
-    Target { name: "frame", run: frame::run },
-    Target { name: "device", run: device::run },
-    Target { name: "responder", run: responder::run },
-    Target { name: "requester", run: requester::run },
-    Target { name: "protection", run: protection::run },
-    Target { name: "capture", run: capture::run },
-    Target { name: "service", run: service::run },
+    frame::TARGET,
+    pcapng::TARGET,
+    message::TARGET,
+    protection::TARGET,
+    responder::TARGET,
+    requester::TARGET,
+    device::TARGET,
 ];
 
-/// Takes numbers off the front of an input; zeros when it is used up.
-#[derive(Debug)]
-struct Bytes<'a>(&'a [u8]);
-
-impl<'a> Bytes<'a> {
-    const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn u8(&mut self) -> u8 {
-        let Some((first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        *first
-    }
-
-    fn u16(&mut self) -> u16 {
-        u16::from_be_bytes([self.u8(), self.u8()])
-    }
-
-    fn u64(&mut self) -> u64 {
-        let bytes: [u8; 8] = std::array::from_fn(|_| self.u8());
-        u64::from_be_bytes(bytes)
-    }
-
-    fn take(&mut self, len: usize) -> &'a [u8] {
-        let (taken, rest) = self.0.split_at(len.min(self.0.len()));
-        self.0 = rest;
-        taken
-    }
+/// The target of this name.
+///
+/// # Panics
+/// There is none.
+#[must_use]
+pub fn target(name: &str) -> &'static Target {
+    TARGETS.iter().find(|target| target.name == name).unwrap()
 }

@@ -1,231 +1,357 @@
-//! Forged responses for a requester that waits for them. Only what was asked for is written; each
-//! request completes once and in order; what the requester sends can be read.
+//! A requester under forged responses: requests under way, and packets of a peer of which what the
+//! input does not ask to be left is made right.
+//!
+//! What must hold is judged from outside: requests complete in order and once; with success only
+//! if packets that acknowledge all of them were there; a READ is complete only if all its bytes are
+//! the peer's; nothing is written but where a READ or atomic waits; and in the end all complete.
 
-use softrnic_model::counters::Counter;
-use softrnic_model::protection::RegionSpec;
+use core::ops::Range;
+
+use softrnic_model::planted::Fault;
 use softrnic_model::verbs::{
-    Access, AddressVector, CqId, Gid, Key, Mtu, Psn, QpAttributeMask as M, QpAttributes,
-    QpCapabilities, QpCreateFlags, QpInit, QpNum, QpState, QpType, SendFlags, SendOp, SendWr, Sge,
-    Wc, WcStatus,
+    Mtu, Psn, QpType, SendFlags, SendOp, SendWr, Sge, SrqNum, Wc, WcStatus,
 };
-use softrnic_model::wire::{
-    Aeth, AtomicAckEth, Bth, Extensions, HeaderBuf, Opcode, Packet, Route, Syndrome,
+use softrnic_model::wire::{NakCode, Opcode, Operation, Packet, Place, Syndrome};
+
+use crate::Target;
+use crate::input::Input;
+use crate::packet::Draft;
+use crate::reach::Reach;
+use crate::world::{BASE, FILL, Setup, World};
+
+pub(crate) const TARGET: Target = Target {
+    name: "requester",
+    run,
+    reaches: &[
+        Reach::Sent,
+        Reach::ReadCompleted,
+        Reach::AtomicCompleted,
+        Reach::FailedByPeer,
+        Reach::SentAgain,
+    ],
+    fault: Fault::Ahead,
 };
-use softrnic_model::{Device, DeviceConfig, FrameOut, Instant, MemoryId};
-use softrnic_transport::sim::SimMemory;
 
-use crate::{Bytes, Reached};
-
-const BASE: u64 = 0x10_0000;
-/// Where answers may write, and what must stay around it.
-const TARGET: std::ops::Range<usize> = 4096..8192;
-const LEN: usize = 12_288;
-const GUARD: u8 = 0xa5;
-const OURS: Gid = Gid::from_v4([10, 0, 0, 1]);
-const THEIRS: Gid = Gid::from_v4([10, 0, 0, 2]);
-
-/// The opcodes of answers.
-const ANSWERS: [u8; 6] = [0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12];
-
-struct World {
-    device: Device,
-    memory: SimMemory,
-    id: MemoryId,
-    qp: QpNum,
-    cq: CqId,
-    key: Key,
-    now: Instant,
-    posted: u64,
-    /// The number of the next request that completes.
-    next: u64,
-    failed: bool,
-    completed: u64,
+/// What of a packet is left as it is.
+mod leave {
+    pub(super) const SERVICE: u8 = 1 << 0;
+    pub(super) const ADDRESSED: u8 = 1 << 1;
+    pub(super) const PSN: u8 = 1 << 2;
+    pub(super) const SYNDROME: u8 = 1 << 3;
+    pub(super) const LENGTH: u8 = 1 << 4;
+    /// Otherwise it is what the oldest request waits for.
+    pub(super) const OPERATION: u8 = 1 << 5;
+    /// It comes from somebody else.
+    pub(super) const SOURCE: u8 = 1 << 6;
+    /// Time passes before.
+    pub(super) const LATE: u8 = 1 << 7;
 }
 
-impl World {
-    fn new(mtu: Mtu, psn: u32) -> Self {
-        let memory = SimMemory::default();
-        let id = memory.add(vec![GUARD; LEN]);
-        let mut device = Device::new(DeviceConfig { gids: vec![OURS], ..DeviceConfig::default() });
-        let (pd, cq) = (device.alloc_pd().unwrap(), device.create_cq(4096).unwrap());
-        let spec = RegionSpec {
-            pd,
-            memory: id,
-            memory_offset: 0,
-            addr: BASE,
-            length: LEN as u64,
-            access: Access::LOCAL_WRITE,
-        };
-        let key = device.register(spec).unwrap();
-        let cap = QpCapabilities {
-            max_send_wr: 16,
-            max_recv_wr: 1,
-            max_send_sge: 1,
-            max_recv_sge: 1,
-            max_inline_data: 0,
-        };
-        let init = QpInit {
-            pd,
-            qp_type: QpType::Rc,
-            send_cq: cq,
-            recv_cq: cq,
-            srq: None,
-            xrcd: None,
-            cap,
-            signal_all: true,
-            create_flags: QpCreateFlags::empty(),
-        };
-        let qp = device.create_qp(&init).unwrap();
-        let attributes = QpAttributes {
-            path: AddressVector { dgid: THEIRS, ..AddressVector::default() },
-            path_mtu: mtu,
-            sq_psn: Psn::new(psn),
-            max_rd_atomic: 4,
-            timeout: 5,
-            retry_count: 3,
-            rnr_retry: 3,
-            ..QpAttributes::default()
-        };
-        let to = |state| QpAttributes { state, ..attributes };
-        let rtr = M::AV
-            | M::PATH_MTU
-            | M::DEST_QPN
-            | M::RQ_PSN
-            | M::MAX_DEST_RD_ATOMIC
-            | M::MIN_RNR_TIMER;
-        let rts = M::SQ_PSN | M::TIMEOUT | M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
-        let first = M::PKEY_INDEX | M::PORT | M::ACCESS_FLAGS;
-        for (state, mask) in [(QpState::Init, first), (QpState::Rtr, rtr), (QpState::Rts, rts)] {
-            device.modify_qp(qp, &to(state), M::STATE | mask).unwrap();
-        }
-        Self {
-            device,
-            memory,
-            id,
-            qp,
-            cq,
-            key,
-            now: Instant::ZERO,
-            posted: 0,
-            next: 0,
-            failed: false,
-            completed: 0,
-        }
-    }
+const TYPES: [QpType; 3] = [QpType::Rc, QpType::Rc, QpType::XrcSend];
+const REQUESTS_MAX: usize = 6;
+/// Bytes of each request's buffer.
+const BUFFER: usize = 1024;
+const PACKETS_MAX: usize = 64;
+/// All bytes of the peer have it, none of the program.
+const PEERS: u8 = 0x80;
+/// As long as an acknowledgement takes at most, in nanoseconds.
+const TIMEOUT_NS: u64 = 10_000;
 
-    fn post(&mut self, kind: u8, len: u16) {
-        let (remote_addr, rkey) = (0x9000, Key(0x1234));
-        let op = match kind % 4 {
-            0 => SendOp::Read { remote_addr, rkey },
-            1 => SendOp::Send { imm: None, invalidate: None },
-            2 => SendOp::FetchAdd { remote_addr, rkey, add: 1 },
-            _ => SendOp::Write { remote_addr, rkey, imm: None },
-        };
-        let len = match op {
-            SendOp::FetchAdd { .. } => 8,
-            _ => u32::from(len) % 4097,
-        };
-        let sges = [Sge { addr: BASE + TARGET.start as u64, length: len, lkey: self.key }];
-        let flags = SendFlags::SIGNALED;
-        let wr = SendWr { wr_id: self.posted, op, flags, sges: &sges, ..SendWr::default() };
-        self.posted += u64::from(self.device.post_send(self.qp, &wr).is_ok());
-    }
-
-    fn answer(&mut self, bytes: &mut Bytes<'_>) {
-        let kind = bytes.u8();
-        let opcode = Opcode(ANSWERS[usize::from(kind) % ANSWERS.len()]);
-        let at = self.device.query_qp(self.qp).map(|(at, _)| at).unwrap_or_default();
-        // Near what is next to be sent; in the window more often than not.
-        let psn = at.sq_psn.minus(u32::from(bytes.u8() % 16)).plus(u32::from(kind >> 7));
-        let syndrome = match bytes.u8() {
-            0..=127 => Syndrome::ACK,
-            other => Syndrome::from(other),
-        };
-        let (msn, len) = (u32::from(bytes.u8()), usize::from(bytes.u16() % 4200));
-        let Some(facts) = opcode.facts() else { return };
-        // A piece that is not the last is as long as the path MTU, unless the input insists.
-        let whole = at.path_mtu.bytes() as usize;
-        let len = if facts.place.ends() || kind & 0x40 != 0 { len } else { whole };
-        let len = if facts.payload { len } else { 0 };
-        let pad = len.wrapping_neg() & 3;
-        let mut header = HeaderBuf::new();
-        header.push(&Bth::new(opcode, self.qp, psn).with_pad(pad));
-        if facts.extensions.contains(Extensions::AETH) {
-            header.push(&Aeth::new(syndrome, msn));
-        }
-        if facts.extensions.contains(Extensions::ATOMIC_ACK_ETH) {
-            header.push(&AtomicAckEth::new(0x0101_0101));
-        }
-        let mut packet = header.as_slice().to_vec();
-        packet.resize(packet.len() + len + pad, 0x33);
-        self.hand(&packet);
-    }
-
-    fn hand(&mut self, packet: &[u8]) {
-        let route =
-            Route { src: THEIRS, dst: OURS, src_port: 0xc000, hop_limit: 63, ..Route::default() };
-        self.device.on_frame(self.now, &self.memory, &route, packet);
-    }
-
-    fn drain(&mut self) {
-        let mut frame = FrameOut::default();
-        let mut frames = 0;
-        while self.device.next_frame(&mut frame) {
-            frames += 1;
-            assert!(frames < 100_000, "endless sending");
-            let mut bytes = vec![0; frame.len()];
-            if self.device.fill(self.now, &self.memory, &frame, &mut bytes) {
-                assert!(Packet::parse(&bytes).is_ok(), "the device made what it cannot read");
-            }
-        }
-        while self.device.next_event().is_some() {}
-        let mut some = [Wc::default(); 8];
-        while let Ok(count @ 1..) = self.device.poll_cq(self.cq, &mut some) {
-            for wc in &some[..count] {
-                assert_eq!(wc.wr_id, self.next, "each request completes once and in order");
-                assert!(self.next < self.posted, "what completes was posted");
-                self.next += 1;
-                let well = wc.status == WcStatus::Success;
-                assert!(!(self.failed && well), "nothing succeeds behind a failure");
-                self.failed |= !well;
-                self.completed += u64::from(well);
-            }
-        }
-        let bytes = self.memory.bytes(self.id);
-        let untouched = |bytes: &[u8]| bytes.iter().all(|byte| *byte == GUARD);
-        assert!(untouched(&bytes[..TARGET.start]), "written before the target");
-        assert!(untouched(&bytes[TARGET.end..]), "written behind the target");
-    }
+/// A request under way.
+struct Request {
+    operation: Operation,
+    /// Its sequence numbers, counted from the first of all.
+    psns: Range<u32>,
+    buffer: Range<usize>,
 }
 
-/// Does what these bytes say.
-pub fn run(bytes: &[u8]) -> Reached {
-    let bytes = &mut Bytes(bytes);
-    let mtu = Mtu::ALL[usize::from(bytes.u8() % 5)];
-    let psn = u32::from(bytes.u16()) << 8 | u32::from(bytes.u8());
-    let mut world = World::new(mtu, psn);
-    for _ in 0..96 {
-        if bytes.is_empty() {
+struct Run {
+    world: World,
+    first: Psn,
+    requests: Vec<Request>,
+    completed: usize,
+    /// Everything before it was acknowledged by some packet.
+    covered: u32,
+    /// Everything before it has left.
+    sent: u32,
+    naks: Vec<NakCode>,
+    region: Vec<u8>,
+}
+
+fn run(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let mut run = Run::new(&mut input);
+    for _ in 0..PACKETS_MAX {
+        if input.is_empty() {
             break;
         }
-        match bytes.u8() % 8 {
-            0 | 1 => {
-                let (kind, len) = (bytes.u8(), bytes.u16());
-                world.post(kind, len);
-            }
-            2 => {
-                world.now = world.now.plus_ns(u64::from(bytes.u16()) * 1000);
-                world.device.on_time(world.now);
-            }
-            3 => {
-                let len = usize::from(bytes.u8());
-                let any = bytes.take(len).to_vec();
-                world.hand(&any);
-            }
-            _ => world.answer(bytes),
+        let left = input.u8();
+        let delta = input.u8() as i8;
+        let len = input.u16();
+        let bytes = input.take(len.into());
+        if left & leave::LATE != 0 {
+            run.pass(TIMEOUT_NS);
         }
-        world.drain();
+        let packet = run.fix(bytes, left, delta);
+        run.deliver(&packet, left & leave::SOURCE == 0);
     }
-    let stale = world.device.counters().get(Counter::DropStaleResponse);
-    Reached { executed: world.completed, not_ready: stale, ..Reached::default() }
+    run.finish();
 }
+
+impl Run {
+    fn new(input: &mut Input<'_>) -> Self {
+        let qp_type = input.one_of(&TYPES);
+        let at = QpType::ALL.iter().position(|known| *known == qp_type).unwrap_or(0);
+        let setup = Setup {
+            qp_type: at as u8,
+            mtu: input.u8() % 3,
+            srq: false,
+            receives: 0,
+            psn: input.u32(),
+            signal_all: true,
+            own_peer: false,
+            small_queues: false,
+            window: 0,
+        };
+        let world = World::new(&setup);
+        let region = world.region();
+        let (first, requests) = (Psn::new(setup.psn), Vec::new());
+        let mut run = Self {
+            world,
+            first,
+            requests,
+            completed: 0,
+            covered: 0,
+            sent: 0,
+            naks: Vec::new(),
+            region,
+        };
+        for _ in 0..1 + usize::from(input.u8()) % REQUESTS_MAX {
+            let (kind, len) = (input.u8(), usize::from(input.u16()) % (BUFFER + 1));
+            run.post(kind, len);
+        }
+        run.settle();
+        run
+    }
+
+    fn mtu(&self) -> usize {
+        self.world.attributes.path_mtu.bytes() as usize
+    }
+
+    fn post(&mut self, kind: u8, len: usize) {
+        let index = self.requests.len();
+        let at = BASE + (BUFFER * index) as u64;
+        let (remote_addr, rkey) = (0x7000, self.world.key);
+        let (op, operation, len) = match kind % 5 {
+            0 => (SendOp::Send { imm: None, invalidate: None }, Operation::Send, len),
+            1 => (SendOp::Write { remote_addr, rkey, imm: None }, Operation::Write, len),
+            2 => (SendOp::FetchAdd { remote_addr, rkey, add: 1 }, Operation::FetchAdd, 8),
+            _ => (SendOp::Read { remote_addr, rkey }, Operation::ReadRequest, len),
+        };
+        let sges = [Sge { addr: at, length: len as u32, lkey: self.world.key }];
+        let wr = SendWr {
+            wr_id: index as u64,
+            op,
+            flags: SendFlags::empty(),
+            sges: &sges,
+            remote_srq: SrqNum::new(9),
+            ..SendWr::default()
+        };
+        if self.world.device.post_send(self.world.qp, &wr).is_ok() {
+            let start = self.requests.last().map_or(0, |request| request.psns.end);
+            let packets =
+                if operation == Operation::FetchAdd { 1 } else { len.div_ceil(self.mtu()).max(1) };
+            let psns = start..start + packets as u32;
+            let buffer = BUFFER * index..BUFFER * index + len;
+            self.requests.push(Request { operation, psns, buffer });
+        }
+    }
+
+    /// The request that the next response should be for.
+    fn waiting(&self) -> Option<&Request> {
+        self.requests.iter().find(|request| request.psns.contains(&self.covered))
+    }
+
+    /// A packet, made right but for what is left.
+    fn fix(&self, bytes: &[u8], left: u8, delta: i8) -> Vec<u8> {
+        let Ok(packet) = Packet::parse(bytes) else { return bytes.to_vec() };
+        let fixes = |bit| left & bit == 0;
+        let mut draft = Draft::of(&packet);
+        if fixes(leave::OPERATION)
+            && let Some(request) = self.waiting()
+        {
+            let (operation, place) = answer(request, self.covered);
+            let service = self.world.service();
+            let opcode = Opcode::compose(service, operation, place, false, false);
+            draft.set_opcode(opcode.unwrap());
+            if fixes(leave::LENGTH) {
+                let done = (self.covered - request.psns.start) as usize * self.mtu();
+                let rest = request.buffer.len().saturating_sub(done);
+                draft.payload.resize(rest.min(self.mtu()), 0);
+            }
+        }
+        if fixes(leave::SERVICE) {
+            draft.move_to(self.world.service());
+        }
+        if fixes(leave::ADDRESSED) {
+            let bth = draft.bth.with_dest_qp(self.world.qp).with_pkey(0xffff);
+            draft.bth = bth.with_transport_version(0);
+        }
+        if fixes(leave::PSN) {
+            let due = self.first.plus(self.covered);
+            draft.bth = draft.bth.with_psn(due.plus(i32::from(delta).cast_unsigned()));
+        }
+        if fixes(leave::SYNDROME) {
+            draft.syndrome = Syndrome::ACK;
+        }
+        draft.original = u64::from_ne_bytes([PEERS | 1; 8]);
+        // A guard's byte is not the peer's.
+        draft.payload.iter_mut().for_each(|byte| *byte = (*byte | PEERS) & !0x20);
+        draft.bytes()
+    }
+
+    fn deliver(&mut self, bytes: &[u8], from_peer: bool) {
+        let mut route = self.world.route();
+        if !from_peer {
+            route.src.0[15] ^= 0x80;
+        }
+        if from_peer && let Ok(packet) = Packet::parse(bytes) {
+            self.look(&packet);
+        }
+        self.world.hand(&route, bytes);
+        self.settle();
+    }
+
+    /// Notes what a packet acknowledges, at most.
+    fn look(&mut self, packet: &Packet<'_>) {
+        let Some(facts) = packet.facts else { return };
+        let offset = packet.bth.psn().offset_from(self.first);
+        if !facts.operation.is_response() || offset >= self.sent {
+            return;
+        }
+        let covered = match packet.aeth().map(|aeth| aeth.syndrome()) {
+            Some(Syndrome::Reserved(_)) => return,
+            Some(Syndrome::Nak(code)) => {
+                self.naks.push(code);
+                offset
+            }
+            Some(Syndrome::RnrNak { .. }) => offset,
+            Some(Syndrome::Ack { .. }) | None => offset + 1,
+        };
+        self.covered = self.covered.max(covered);
+    }
+
+    fn pass(&mut self, ns: u64) {
+        self.world.now = self.world.now.plus_ns(ns);
+        self.world.device.on_time(self.world.now);
+        self.settle();
+    }
+
+    /// Lets out what is due, and judges what has completed and what has changed.
+    fn settle(&mut self) {
+        for bytes in self.world.drain() {
+            let Ok(packet) = Packet::parse(&bytes) else { continue };
+            let offset = packet.bth.psn().offset_from(self.first);
+            let of = self.requests.iter().find(|request| request.psns.contains(&offset));
+            let Some(request) = of else { panic!("no request has its number: {packet:?}") };
+            let is_read = request.operation == Operation::ReadRequest;
+            self.sent = self.sent.max(if is_read { request.psns.end } else { offset + 1 });
+        }
+        self.judge_memory();
+        for wc in self.world.poll() {
+            self.judge(&wc);
+        }
+    }
+
+    fn judge_memory(&mut self) {
+        let now = self.world.region();
+        let open = &self.requests[self.completed..];
+        for (at, (new, old)) in now.iter().zip(&self.region).enumerate() {
+            if new != old {
+                let waits = open.iter().any(|request| {
+                    let reads =
+                        matches!(request.operation, Operation::ReadRequest | Operation::FetchAdd);
+                    reads && request.buffer.contains(&at)
+                });
+                assert!(waits, "byte {at} of nothing that is waited for was written");
+                assert!(new & PEERS != 0, "byte {at} is not the peer's: {new:#x}");
+            }
+        }
+        self.region = now;
+    }
+
+    fn judge(&mut self, wc: &Wc) {
+        assert_eq!(wc.wr_id, self.completed as u64, "in order and once: {wc:?}");
+        let request = &self.requests[self.completed];
+        self.completed += 1;
+        match wc.status {
+            WcStatus::Success => {
+                assert!(
+                    request.psns.end <= self.covered,
+                    "{wc:?}, {} of {:?}",
+                    self.covered,
+                    request.psns
+                );
+                if matches!(request.operation, Operation::ReadRequest | Operation::FetchAdd) {
+                    let bytes = &self.region[request.buffer.clone()];
+                    assert!(bytes.iter().all(|byte| *byte != FILL), "{wc:?}: not all has come");
+                }
+            }
+            WcStatus::RemoteAccessError => assert!(self.naks.contains(&NakCode::RemoteAccess)),
+            WcStatus::RemoteOperationError => {
+                assert!(self.naks.contains(&NakCode::RemoteOperational));
+            }
+            WcStatus::RemoteInvalidRequest => assert!(!self.naks.is_empty(), "{wc:?}"),
+            _ => {}
+        }
+    }
+
+    /// With nobody to answer any more, everything comes to an end.
+    fn finish(&mut self) {
+        for _ in 0..200 {
+            let Some(at) = self.world.device.next_deadline() else { break };
+            let ns = at.ns_since(self.world.now);
+            self.pass(ns);
+        }
+        assert_eq!(self.completed, self.requests.len(), "it never ends");
+        self.world.check();
+    }
+}
+
+/// What answers the packet at `psn` of a request.
+fn answer(request: &Request, psn: u32) -> (Operation, Place) {
+    match request.operation {
+        Operation::ReadRequest => {
+            let place = match (psn == request.psns.start, psn + 1 == request.psns.end) {
+                (true, true) => Place::Only,
+                (true, false) => Place::First,
+                (false, true) => Place::Last,
+                (false, false) => Place::Middle,
+            };
+            (Operation::ReadResponse, place)
+        }
+        Operation::FetchAdd => (Operation::AtomicAcknowledge, Place::Only),
+        _ => (Operation::Acknowledge, Place::Only),
+    }
+}
+
+/// Packets of a responder, to be made right; `left` as they are in some respects.
+pub(crate) fn seed(requests: &[(u8, u16)], left: u8, packets: &[Vec<u8>]) -> Vec<u8> {
+    let mtu = Mtu::ALL.iter().position(|mtu| *mtu == Mtu::B256).unwrap_or(0);
+    let mut seed = vec![0, mtu as u8];
+    seed.extend(0x00ff_fffe_u32.to_le_bytes());
+    seed.push(requests.len() as u8 - 1);
+    for (kind, len) in requests {
+        seed.push(*kind);
+        seed.extend(len.to_le_bytes());
+    }
+    for packet in packets {
+        seed.extend([left, 0]);
+        seed.extend((packet.len() as u16).to_le_bytes());
+        seed.extend(packet);
+    }
+    seed
+}
+
+/// What seeds leave as it is: the syndrome; or the operation, too.
+pub(crate) const LEFT: [u8; 3] = [0, leave::SYNDROME, leave::SYNDROME | leave::OPERATION];

@@ -1,197 +1,274 @@
-//! Mutated request packets for a responder that is in order: numbers are put right (queue pair,
-//! sequence number, key, address, lengths) unless the input says otherwise, so that what was changed
-//! reaches the checks behind. Bytes without a right never change and never leave, and what is
-//! answered can be read.
+//! A responder with valid state and frames that were changed: request packets, of which what the
+//! input does not ask to be left is made right (service, queue pair, sequence number, key, address,
+//! lengths), so that changes of the rest get far.
+//!
+//! What must hold is judged from outside: what is out of turn or from elsewhere changes nothing;
+//! what changes lies where the request may write, and the request has the right.
 
-use softrnic_model::counters::Counter;
-use softrnic_model::protection::RegionSpec;
-use softrnic_model::verbs::{
-    Access, AddressVector, Gid, Key, Mtu, QpAttributeMask as M, QpAttributes, QpCapabilities,
-    QpCreateFlags, QpInit, QpNum, QpState, QpType, RecvWr, Sge, Wc,
+use core::ops::Range;
+
+use softrnic_model::planted::Fault;
+use softrnic_model::verbs::{Access, Key, QpType, SrqNum};
+use softrnic_model::wire::{OpcodeFacts, Operation, Packet, Place, Service};
+
+use crate::Target;
+use crate::input::Input;
+use crate::packet::Draft;
+use crate::reach::{Reach, hit};
+use crate::world::{BASE, LEN, QKEY, Setup, Step, World, harmless};
+
+pub(crate) const TARGET: Target = Target {
+    name: "responder",
+    run,
+    reaches: &[
+        Reach::Placed,
+        Reach::Received,
+        Reach::Datagram,
+        Reach::ReadAnswered,
+        Reach::AtomicAnswered,
+        Reach::NotReady,
+        Reach::Refused,
+    ],
+    fault: Fault::Again,
 };
-use softrnic_model::wire::{Opcode, Packet, Route};
-use softrnic_model::{Device, DeviceConfig, FrameOut, Instant, MemoryId};
-use softrnic_transport::sim::SimMemory;
 
-use crate::{Bytes, Reached};
-
-const BASE: u64 = 0x10_0000;
-const LEN: usize = 8192;
-/// What lies around the region, and no packet brings.
-const GUARD: u8 = 0xa5;
-const AROUND: usize = 4096;
-const OURS: Gid = Gid::from_v4([10, 0, 0, 1]);
-const THEIRS: Gid = Gid::from_v4([10, 0, 0, 2]);
-
-struct World {
-    device: Device,
-    memory: SimMemory,
-    id: MemoryId,
-    qp: QpNum,
-    key: Key,
-    now: Instant,
+/// What of a packet is left as it is.
+mod leave {
+    pub(super) const SERVICE: u8 = 1 << 0;
+    pub(super) const ADDRESSED: u8 = 1 << 1;
+    pub(super) const PSN: u8 = 1 << 2;
+    pub(super) const KEY: u8 = 1 << 3;
+    pub(super) const VA: u8 = 1 << 4;
+    pub(super) const LENGTH: u8 = 1 << 5;
+    /// It comes from somebody else.
+    pub(super) const SOURCE: u8 = 1 << 6;
+    /// A receive is posted before.
+    pub(super) const RECEIVE: u8 = 1 << 7;
 }
 
-impl World {
-    fn new(qp_type: QpType, mtu: Mtu, receives: u8) -> Self {
-        let memory = SimMemory::default();
-        let mut bytes = vec![GUARD; LEN + 2 * AROUND];
-        bytes[AROUND..AROUND + LEN].fill(0);
-        let id = memory.add(bytes);
-        let mut device = Device::new(DeviceConfig { gids: vec![OURS], ..DeviceConfig::default() });
-        let (pd, cq) = (device.alloc_pd().unwrap(), device.create_cq(4096).unwrap());
-        let access = Access::LOCAL_WRITE | Access::REMOTE | Access::FLUSH_GLOBAL;
-        let spec = RegionSpec {
-            pd,
-            memory: id,
-            memory_offset: AROUND as u64,
-            addr: BASE,
-            length: LEN as u64,
-            access,
-        };
-        let key = device.register(spec).unwrap();
-        let cap = QpCapabilities {
-            max_send_wr: 4,
-            max_recv_wr: 64,
-            max_send_sge: 1,
-            max_recv_sge: 1,
-            max_inline_data: 0,
-        };
-        let init = QpInit {
-            pd,
-            qp_type,
-            send_cq: cq,
-            recv_cq: cq,
-            srq: None,
-            xrcd: None,
-            cap,
-            signal_all: false,
-            create_flags: QpCreateFlags::empty(),
-        };
-        let qp = device.create_qp(&init).unwrap();
-        let attributes = QpAttributes {
-            access: Access::REMOTE | Access::FLUSH_GLOBAL,
-            path: AddressVector { dgid: THEIRS, ..AddressVector::default() },
-            path_mtu: mtu,
-            max_dest_rd_atomic: 4,
-            min_rnr_timer: 1,
-            ..QpAttributes::default()
-        };
-        let connected = M::AV | M::PATH_MTU | M::DEST_QPN | M::RQ_PSN;
-        let (own, ready) = match qp_type {
-            QpType::Ud => (M::QKEY, M::empty()),
-            QpType::Uc => (M::ACCESS_FLAGS, connected),
-            _ => (M::ACCESS_FLAGS, connected | M::MAX_DEST_RD_ATOMIC | M::MIN_RNR_TIMER),
-        };
-        let to = |state| QpAttributes { state, ..attributes };
-        let first = M::STATE | M::PKEY_INDEX | M::PORT | own;
-        device.modify_qp(qp, &to(QpState::Init), first).unwrap();
-        device.modify_qp(qp, &to(QpState::Rtr), M::STATE | ready).unwrap();
-        for wr_id in 0..u64::from(receives % 64) {
-            let sges = [Sge { addr: BASE, length: 4096 + 40, lkey: key }];
-            device.post_recv(qp, &RecvWr { wr_id, sges: &sges }).unwrap();
-        }
-        Self { device, memory, id, qp, key, now: Instant::ZERO }
-    }
+/// Types that are served, the interesting ones more often.
+const TYPES: [QpType; 6] =
+    [QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcRecv, QpType::Rc, QpType::Rc];
+/// Receives lie in the first bytes of the region.
+const RECEIVES: Range<usize> = 0..4096;
+const RECEIVE_LEN: u16 = 1024;
+/// Packets of one run.
+const PACKETS_MAX: usize = 64;
 
-    /// Puts numbers right that the input does not want wrong.
-    fn put_right(&self, packet: &mut [u8], wrong: u8) {
-        let Some(opcode) = packet.first().copied() else { return };
-        if packet.len() < 12 {
-            return;
-        }
-        if wrong & 1 == 0 {
-            packet[5..8].copy_from_slice(&self.qp.get().to_be_bytes()[1..]);
-            packet[2..4].copy_from_slice(&[0xff, 0xff]);
-            if Packet::parse(packet).is_ok_and(|parsed| parsed.deth().is_some()) {
-                // The Q_Key.
-                packet[12..16].fill(0);
-            }
-        }
-        if wrong & 2 == 0
-            && let Ok((at, _)) = self.device.query_qp(self.qp)
-        {
-            packet[9..12].copy_from_slice(&at.rq_psn.get().to_be_bytes()[1..]);
-        }
-        let Some(facts) = Opcode(opcode).facts() else { return };
-        let header = facts.header_len();
-        if wrong & 4 == 0 && packet.len() > header {
-            // As much padding as the length says.
-            let pad = packet[1] & 0xcf;
-            packet[1] = pad;
-        }
-        let reth = 12 + usize::from(packet[0] & 0x1f == 0x1c) * 4;
-        let names = Packet::parse(packet)
-            .is_ok_and(|parsed| parsed.reth().is_some() || parsed.atomic_eth().is_some());
-        if wrong & 8 == 0 && names && packet.len() >= reth + 12 {
-            let va: [u8; 8] = packet[reth..reth + 8].try_into().unwrap_or_default();
-            let offset = (u64::from_be_bytes(va) % (LEN as u64 - 4096)) & !7;
-            packet[reth..reth + 8].copy_from_slice(&(BASE + offset).to_be_bytes());
-            packet[reth + 8..reth + 12].copy_from_slice(&self.key.0.to_be_bytes());
-        }
-        let has_reth = Packet::parse(packet).is_ok_and(|parsed| parsed.reth().is_some());
-        if wrong & 16 == 0 && has_reth && packet.len() >= reth + 16 {
-            let said: [u8; 4] = packet[reth + 12..reth + 16].try_into().unwrap_or_default();
-            let carried = (packet.len() - header) as u32;
-            let long = u32::from_be_bytes(said) % 4096;
-            let len = if facts.payload && facts.place.ends() { carried } else { long };
-            packet[reth + 12..reth + 16].copy_from_slice(&len.to_be_bytes());
-        }
-    }
-
-    fn drain(&mut self) {
-        let mut frame = FrameOut::default();
-        let mut frames = 0;
-        while self.device.next_frame(&mut frame) {
-            frames += 1;
-            assert!(frames < 100_000, "endless sending");
-            let mut bytes = vec![0; frame.len()];
-            if !self.device.fill(self.now, &self.memory, &frame, &mut bytes) {
-                continue;
-            }
-            let packet = Packet::parse(&bytes).expect("the device made what it cannot read");
-            let mut runs = packet.payload.split(|byte| *byte != GUARD);
-            assert!(runs.all(|run| run.len() < 64), "bytes without a right have left");
-        }
-        while self.device.next_event().is_some() {}
-        let bytes = self.memory.bytes(self.id);
-        let untouched = |bytes: &[u8]| bytes.iter().all(|byte| *byte == GUARD);
-        assert!(untouched(&bytes[..AROUND]) && untouched(&bytes[AROUND + LEN..]), "written beyond");
-    }
+/// The message that is being received, as far as an onlooker knows.
+#[derive(Default)]
+struct Sight {
+    /// What the last WRITE that began has named.
+    write: Option<(Key, Range<u64>)>,
+    /// Bytes of it that are still to come.
+    left: usize,
 }
 
-/// Feeds what these bytes say.
-pub fn run(bytes: &[u8]) -> Reached {
-    let bytes = &mut Bytes(bytes);
-    let qp_type = [QpType::Rc, QpType::Uc, QpType::Ud][usize::from(bytes.u8() % 3)];
-    let mtu = Mtu::ALL[usize::from(bytes.u8() % 5)];
-    let receives = bytes.u8();
-    let mut world = World::new(qp_type, mtu, receives);
-    let cq = world.device.query_qp(world.qp).unwrap().1.recv_cq;
-    for _ in 0..64 {
-        if bytes.is_empty() {
+fn run(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let qp_type = input.one_of(&TYPES);
+    let at = QpType::ALL.iter().position(|known| *known == qp_type).unwrap_or(0);
+    let setup = Setup {
+        qp_type: at as u8,
+        mtu: input.u8(),
+        srq: input.u8() & 1 == 1,
+        receives: input.u8() % 4,
+        psn: input.u32(),
+        signal_all: false,
+        own_peer: false,
+        small_queues: false,
+        window: 0,
+    };
+    let withheld = Access::from_bits_truncate(input.u8().into());
+    let rights = (crate::world::RIGHTS - withheld) | Access::LOCAL_WRITE;
+    let mut world = World::with_rights(&setup, rights);
+    let mut sight = Sight::default();
+    for _ in 0..PACKETS_MAX {
+        if input.is_empty() {
             break;
         }
-        let (wrong, gap) = (bytes.u8(), bytes.u8());
-        let len = usize::from(bytes.u16());
-        let mut packet = bytes.take(len).to_vec();
-        packet.iter_mut().filter(|byte| **byte == GUARD).for_each(|byte| *byte = 0);
-        packet.resize(packet.len().next_multiple_of(4), 0);
-        world.put_right(&mut packet, wrong);
-        world.now = world.now.plus_ns(u64::from(gap) * 1000);
-        let route =
-            Route { src: THEIRS, dst: OURS, src_port: 0xc000, hop_limit: 63, ..Route::default() };
-        world.device.on_frame(world.now, &world.memory, &route, &packet);
-        world.device.on_time(world.now);
-        world.drain();
-        let mut some = [Wc::default(); 8];
-        while matches!(world.device.poll_cq(cq, &mut some), Ok(1..)) {}
+        let left = input.u8();
+        let delta = input.u8() as i8;
+        let len = input.u16();
+        let bytes = input.take(len.into());
+        if left & leave::RECEIVE != 0 {
+            let offset = RECEIVE_LEN * u16::from(delta as u8 & 3);
+            world.step(&Step::Recv { offset, len: RECEIVE_LEN, foreign: false });
+        }
+        let fixed = fix(&world, &sight, bytes, left, delta);
+        deliver(&mut world, &mut sight, &fixed, left & leave::SOURCE == 0);
     }
-    let of = |counter| world.device.counters().get(counter);
-    let written = world.memory.bytes(world.id)[AROUND..AROUND + LEN].iter().any(|byte| *byte != 0);
-    Reached {
-        executed: of(Counter::RdmaReceives) + u64::from(written),
-        datagrams: u64::from(qp_type == QpType::Ud) * of(Counter::RdmaReceives),
-        not_ready: of(Counter::SentRnrNak),
+    world.check();
+}
+
+/// A packet, made right but for what is left.
+fn fix(world: &World, sight: &Sight, bytes: &[u8], left: u8, delta: i8) -> Vec<u8> {
+    let bytes: Vec<u8> = bytes.iter().map(|byte| harmless(*byte)).collect();
+    let Ok(packet) = Packet::parse(&bytes) else { return bytes };
+    let fixes = |bit| left & bit == 0;
+    let mut draft = Draft::of(&packet);
+    if fixes(leave::SERVICE) {
+        draft.move_to(world.service());
     }
+    if fixes(leave::ADDRESSED) {
+        draft.bth = draft.bth.with_dest_qp(world.qp).with_pkey(0xffff).with_transport_version(0);
+        draft.qkey = QKEY;
+        draft.srq = world.srq_number().map_or(0, SrqNum::get);
+    }
+    if fixes(leave::PSN) {
+        draft.bth = draft.bth.with_psn(world.due().0.plus(i32::from(delta).cast_unsigned()));
+    }
+    if fixes(leave::KEY) {
+        draft.key = world.key;
+    }
+    if fixes(leave::VA) {
+        let va = BASE + draft.va % LEN as u64;
+        let whole = draft.bth.opcode().facts().is_none_or(|facts| facts.payload);
+        draft.va = if whole { va } else { va & !7 };
+    }
+    if fixes(leave::LENGTH)
+        && let Some(facts) = draft.bth.opcode().facts()
+    {
+        let mtu = world.attributes.path_mtu.bytes() as usize;
+        match (facts.place, facts.operation) {
+            (_, Operation::AtomicWrite) => draft.payload.resize(8, 1),
+            (Place::First | Place::Middle, _) => draft.payload.resize(mtu, 2),
+            (Place::Last, Operation::Write) => draft.payload.resize(sight.left.clamp(1, mtu), 3),
+            (Place::Last | Place::Only, _) => draft.payload.truncate(mtu),
+        }
+        draft.len = match (facts.place, facts.payload) {
+            (Place::First, _) => (mtu * (1 + draft.len as usize % 3) + 8) as u32,
+            (_, true) => draft.payload.len() as u32,
+            (_, false) => draft.len % 4096,
+        };
+    }
+    draft.bytes()
+}
+
+/// Hands over a packet and judges what came of it.
+fn deliver(world: &mut World, sight: &mut Sight, bytes: &[u8], from_peer: bool) {
+    world.poll();
+    let (expected, before) = (world.due().0, world.region());
+    let mut route = world.route();
+    if !from_peer {
+        route.src.0[15] ^= 0x80;
+    }
+    let packet = Packet::parse(bytes).ok();
+    let facts = packet.as_ref().and_then(|packet| packet.facts);
+    let reliable = world.qp_type.is_reliable();
+    let in_turn = packet.as_ref().is_some_and(|packet| packet.bth.psn() == expected);
+    let is_heard = (from_peer || world.qp_type == QpType::Ud) && (in_turn || !reliable);
+    if let (true, Some(facts), Some(packet)) = (is_heard, facts, &packet) {
+        look(sight, facts, packet);
+    }
+    world.hand(&route, bytes);
+    world.drain();
+    let received = world.poll().len();
+    let after = world.region();
+    let changed = changed(&before, &after);
+    let now = world.due().0;
+    if !is_heard {
+        assert!(changed.is_none(), "out of turn or from elsewhere, and it wrote: {packet:?}");
+        assert_eq!(now, expected, "out of turn or from elsewhere: {packet:?}");
+        assert_eq!(received, 0, "out of turn or from elsewhere: {packet:?}");
+    }
+    let taken = now.offset_from(expected);
+    let (Some(packet), Some(facts)) = (&packet, facts) else {
+        assert!(changed.is_none() && taken == 0, "{bytes:02x?}");
+        return;
+    };
+    if reliable {
+        assert!(taken <= psns(facts, packet, world), "{taken} sequence numbers for {packet:?}");
+    }
+    if let Some(range) = changed {
+        hit(Reach::Placed);
+        justify(world, sight, facts, packet, &range);
+    }
+}
+
+/// Notes what a WRITE names, and how much of it is to come.
+fn look(sight: &mut Sight, facts: &OpcodeFacts, packet: &Packet<'_>) {
+    if let (Operation::Write | Operation::AtomicWrite, Some(reth)) =
+        (facts.operation, packet.reth())
+    {
+        let end = reth.va().saturating_add(reth.len().into());
+        sight.write = Some((reth.rkey(), reth.va()..end));
+        sight.left = reth.len() as usize;
+    }
+    if facts.operation == Operation::Write {
+        sight.left = sight.left.saturating_sub(packet.payload.len());
+    }
+}
+
+/// How many sequence numbers a request may take.
+fn psns(facts: &OpcodeFacts, packet: &Packet<'_>, world: &World) -> u32 {
+    match (facts.operation, packet.reth()) {
+        (Operation::ReadRequest, Some(reth)) => {
+            reth.len().div_ceil(world.attributes.path_mtu.bytes()).max(1)
+        }
+        _ => 1,
+    }
+}
+
+fn changed(before: &[u8], after: &[u8]) -> Option<Range<usize>> {
+    let differs = |at: &usize| before[*at] != after[*at];
+    let first = (0..before.len()).find(differs)?;
+    let last = (0..before.len()).rev().find(differs)?;
+    Some(first..last + 1)
+}
+
+/// Whether the request may have written there.
+fn justify(
+    world: &World,
+    sight: &Sight,
+    facts: &OpcodeFacts,
+    packet: &Packet<'_>,
+    range: &Range<usize>,
+) {
+    let inside = |whole: &Range<u64>| {
+        whole.start <= BASE + range.start as u64 && BASE + range.end as u64 <= whole.end
+    };
+    let right = match facts.operation {
+        Operation::Send => {
+            assert!(range.end <= RECEIVES.end, "{range:?} is no receive: {packet:?}");
+            return;
+        }
+        Operation::Write | Operation::AtomicWrite => {
+            let Some((key, named)) = &sight.write else { panic!("nothing was named: {packet:?}") };
+            assert!(*key == world.key && inside(named), "{range:?} of {named:x?}: {packet:?}");
+            Access::REMOTE_WRITE
+        }
+        Operation::CompareSwap | Operation::FetchAdd => {
+            let Some(eth) = packet.atomic_eth() else { panic!("{packet:?}") };
+            assert!(eth.rkey() == world.key && inside(&(eth.va()..eth.va() + 8)), "{packet:?}");
+            Access::REMOTE_ATOMIC
+        }
+        Operation::ReadRequest
+        | Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::Flush
+        | Operation::CongestionNotification => panic!("it writes nothing: {packet:?}"),
+    };
+    assert!(world.rights.contains(right), "without the right: {packet:?}");
+}
+
+/// Packets of a requester, to be made right: datagrams for UD, others for one of the other types;
+/// every third seed brings no receives.
+pub(crate) fn seed(n: usize, packets: &[Vec<u8>]) -> Vec<u8> {
+    let facts = packets.first().and_then(|bytes| Packet::parse(bytes).ok()?.facts);
+    let is_datagram = facts.is_some_and(|facts| facts.service == Service::Ud);
+    let qp_type =
+        if is_datagram { QpType::Ud } else { [QpType::Rc, QpType::Uc, QpType::XrcRecv][n % 3] };
+    let at = TYPES.iter().position(|known| *known == qp_type).unwrap_or(0);
+    let (receives, left) = if n % 3 == n / 3 % 3 { (0, 0) } else { (3, leave::RECEIVE) };
+    let mut seed = vec![at as u8, (n / 3) as u8, 0, receives];
+    seed.extend(0x00ff_fffe_u32.to_le_bytes());
+    seed.push(0);
+    for packet in packets {
+        seed.extend([left, 0]);
+        seed.extend((packet.len() as u16).to_le_bytes());
+        seed.extend(packet);
+    }
+    seed
 }

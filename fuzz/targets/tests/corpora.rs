@@ -1,85 +1,51 @@
-//! The seeds of every target, run by an ordinary test: nothing panics, each target gets behind its
-//! checks, and planted faults are found from the seeds and small changes of them.
-#![expect(clippy::unwrap_used, reason = "tests")]
+//! The seeds of all targets, replayed: nothing fails, and all is reached that a fuzzer must reach.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::panic::catch_unwind;
+use std::sync::{Mutex, PoisonError};
 
-use softrnic_fuzz_targets::{Reached, TARGETS, Target, seeds};
-use softrnic_model::planted::{Planted, plant};
+use softrnic_fuzz_targets::{TARGETS, Target, reach, seeds};
 
-const CAPTURE: &[u8] = include_bytes!("../../../conformance/captures/rxe-scenarios.pcapng");
-
-fn all(target: &Target) -> Vec<Vec<u8>> {
-    let seeds = seeds::seeds(target.name, CAPTURE);
-    assert!(!seeds.is_empty(), "{}", target.name);
-    seeds
-}
-
-fn sum(target: &Target) -> Reached {
-    all(target).iter().fold(Reached::default(), |sum, seed| {
-        let one = (target.run)(seed);
-        Reached {
-            executed: sum.executed + one.executed,
-            datagrams: sum.datagrams + one.datagrams,
-            not_ready: sum.not_ready + one.not_ready,
-        }
-    })
-}
-
-/// Each seed with one byte changed at a time, at places that chance chooses but always the same.
-fn mutants(seeds: &[Vec<u8>], count: usize) -> impl Iterator<Item = Vec<u8>> {
-    let mut state = 7_u64;
-    let mut draw = move |below: usize| {
-        state = state.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        usize::try_from(state >> 33).unwrap() % below.max(1)
-    };
-    (0..count).map(move |_| {
-        let mut seed = seeds[draw(seeds.len())].clone();
-        for _ in 0..=draw(4) {
-            let at = draw(seed.len());
-            if let Some(byte) = seed.get_mut(at) {
-                *byte = u8::try_from(draw(256)).unwrap();
-            }
-        }
-        seed
-    })
-}
-
-/// Which target finds which fault. One test: a fault is there for the whole process.
-const FOUND: [(&str, Planted); 4] = [
-    ("protection", Planted::OneByteMore),
-    ("protection", Planted::StaleKey),
-    ("protection", Planted::WriteUnjudged),
-    ("device", Planted::DeregisteredServes),
-];
+/// Counts are of the process, so only one test counts at a time.
+static COUNTING: Mutex<()> = Mutex::new(());
 
 #[test]
-fn seeds_get_behind_the_checks_and_planted_faults_are_found() {
-    for target in &TARGETS {
-        let reached = sum(target);
-        println!("{}: {reached:?}", target.name);
-        assert!(reached.executed > 0, "{} executes nothing", target.name);
-        if ["device", "responder"].contains(&target.name) {
-            assert!(reached.datagrams > 0 && reached.not_ready > 0, "{}: {reached:?}", target.name);
-        }
-        for mutant in mutants(&all(target), 500) {
-            (target.run)(&mutant);
-        }
-    }
-    std::panic::set_hook(Box::new(|_| ()));
+fn seeds_reach_what_must_be_reached() {
+    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut missed = Vec::new();
-    for (name, fault) in FOUND {
-        let target = TARGETS.iter().find(|target| target.name == name).unwrap();
-        let seeds = all(target);
-        let mutants = mutants(&seeds, 5000);
-        plant(Some(fault));
-        let run = |input: &Vec<u8>| catch_unwind(|| (target.run)(input)).is_err();
-        let found = seeds.iter().any(run) || mutants.into_iter().any(|mutant| run(&mutant));
-        plant(None);
-        if !found {
-            missed.push(format!("{name} does not find {fault:?}"));
+    for target in &TARGETS {
+        let seeds = seeds::of(target);
+        assert!(!seeds.is_empty(), "{}", target.name);
+        let before: Vec<u64> = target.reaches.iter().map(|reach| reach::count(*reach)).collect();
+        seeds.iter().for_each(|seed| (target.run)(seed));
+        for (reach, before) in target.reaches.iter().zip(before) {
+            let count = reach::count(*reach) - before;
+            println!("{:10} {:18} {count}", target.name, reach.name());
+            if count == 0 {
+                missed.push((target.name, reach.name()));
+            }
         }
     }
-    let _ = std::panic::take_hook();
-    assert!(missed.is_empty(), "{missed:#?}");
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// Cut off or with a bit changed, seeds do no harm.
+#[test]
+fn damaged_seeds_do_no_harm() {
+    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    for target in &TARGETS {
+        for (n, seed) in seeds::of(target).iter().take(300).enumerate() {
+            damage(target, n, seed);
+        }
+    }
+}
+
+fn damage(target: &Target, n: usize, seed: &[u8]) {
+    (target.run)(&seed[..seed.len() / 2]);
+    let mut changed = seed.to_vec();
+    let len = changed.len();
+    for step in 1..4 {
+        let byte = changed.get_mut((n * 7919 + step * 104_729) % len).unwrap();
+        *byte ^= 1 << (n % 8);
+        (target.run)(&changed);
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::counters::Counter;
 use crate::device::Shared;
-use crate::planted::{Planted, has};
+use crate::planted;
 use crate::queue::{CqEntry, Slot};
 use crate::verbs::{AsyncEvent, Key, QpNum, QpState, Wc, WcFlags, WcOpcode, WcStatus};
 
@@ -14,6 +14,7 @@ const FLUSHED: Failure = Failure::Status(WcStatus::WorkRequestFlushed);
 
 /// Moves to the error state: every request that has not completed does so as flushed, the receive
 /// that is being filled first (IBA 10.3.1, "Error state").
+// [qp-states/err-flushes] [completions/flush-both-queues]
 pub(crate) fn to_error(qp: &mut Qp, shared: &mut Shared) {
     if qp.state() == QpState::Err {
         return;
@@ -22,16 +23,19 @@ pub(crate) fn to_error(qp: &mut Qp, shared: &mut Shared) {
     shared.timers.set(&mut qp.timer, qp.index, None);
     qp.requester.failed = None;
     send_queue(qp, shared);
+    // [completions/flush-partial-receive]
     if let Some(taken) = qp.responder.abandon() {
         fail_recv(qp, shared, taken, FLUSHED);
     }
     recv_queue(qp, shared);
+    // [srq/last-wqe-event] [events/last-wqe]
     if qp.init.srq.is_some() {
         shared.raise(AsyncEvent::LastWqeReached(qp.num));
     }
 }
 
 /// A send request of an unreliable service failed: sending stops, receiving goes on.
+// [uc/local-error-sqe] [ud/local-error-sqe] [qp-states/sqe-receives]
 pub(crate) fn to_send_error(qp: &mut Qp, shared: &mut Shared) {
     qp.attr.state = QpState::Sqe;
     send_queue(qp, shared);
@@ -43,7 +47,7 @@ pub(crate) fn send_queue(qp: &mut Qp, shared: &mut Shared) {
     while qp.requester.oldest != tail {
         let count = qp.requester.oldest;
         qp.requester.oldest = count.wrapping_add(1);
-        if !has(Planted::FlushUnreported) {
+        if !planted::has(planted::Fault::FlushUnreported) {
             completer::report(qp, shared, count, Some(FLUSHED));
         }
     }
@@ -55,6 +59,7 @@ pub(crate) fn send_queue(qp: &mut Qp, shared: &mut Shared) {
 
 /// Flushes every receive request of the queue pair's own queue; a shared one keeps its own.
 pub(crate) fn recv_queue(qp: &mut Qp, shared: &mut Shared) {
+    // [srq/qp-error-keeps]
     if qp.init.srq.is_some() {
         return;
     }

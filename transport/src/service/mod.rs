@@ -17,6 +17,9 @@
 mod channel;
 mod codec;
 mod estate;
+#[cfg(feature = "fuzz-entry")]
+#[doc(hidden)]
+pub mod fuzz_entry;
 mod group;
 mod keeper;
 mod launch;
@@ -215,16 +218,4 @@ pub struct Row {
     pub places: Vec<Place>,
     /// How it is doing, if it said so in time.
     pub status: Option<Status>,
-}
-
-/// Reads a message of the protocol between the service and its clients, as a request and as an
-/// answer, and writes down again what was understood: for tools that feed it with nonsense.
-#[must_use]
-pub fn read_message(bytes: &[u8]) -> [Option<Vec<u8>>; 2] {
-    let request = message::Request::from_bytes(bytes);
-    let answer = message::Answer::from_bytes(bytes);
-    [
-        request.ok().map(|(sequence, request)| request.to_bytes(sequence)),
-        answer.ok().map(|(sequence, answer)| answer.to_bytes(sequence)),
-    ]
 }

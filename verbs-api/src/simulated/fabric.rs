@@ -150,6 +150,14 @@ impl Fabric {
         self.shared.world().network().links().collect()
     }
 
+    /// The addresses of a host, in the order of its GID table; none if it is not one of this fabric.
+    #[must_use]
+    pub fn addresses(&self, host: NodeId) -> Vec<IpAddr> {
+        let plan = self.plan();
+        let found = plan.hosts.iter().find(|known| known.node == host);
+        found.map_or_else(Vec::new, |host| host.addresses.clone())
+    }
+
     pub(super) fn each_host<T>(&self, what: impl FnMut(&Host) -> T) -> Vec<T> {
         self.plan().hosts.iter().map(what).collect()
     }
@@ -224,6 +232,24 @@ impl Fabric {
             port,
             asynchronous,
         }))
+    }
+
+    /// A bare link at a host: whoever has it makes the packets of this slot of the host's queue pair
+    /// numbers himself, and takes what is sent to them ([`Link::transmit`], [`Link::receive`]). Packets
+    /// need time to travel: see [`Fabric::run_for`].
+    ///
+    /// # Errors
+    /// `EINVAL`: not a host of this fabric.
+    pub fn bare_link(&self, host: NodeId, slot: u8) -> Result<Box<dyn Link>, VerbError> {
+        let plan = self.plan();
+        let Some(host) = plan.hosts.iter().find(|known| known.node == host) else {
+            return Err(VerbError::NoSuchObject("host: not one of this fabric"));
+        };
+        let gids = host.addresses.iter().map(|address| Gid::from(*address)).collect();
+        let mut world = self.shared.world();
+        let port = world.network().attach(host.node, gids, slot);
+        world.reserve(port);
+        Ok(Box::new(Port::new(world.share_network(), port)))
     }
 
     /// Records the frames of all devices that are opened from now on (pcapng). Times count from the

@@ -52,9 +52,14 @@ impl World {
 
     /// Puts a device at the port that was attached last.
     pub(super) fn put(&mut self, port: PortId, core: Core) {
+        self.reserve(port);
+        self.cores[port] = Some(core);
+    }
+
+    /// Leaves the place of a port without a device empty.
+    pub(super) fn reserve(&mut self, port: PortId) {
         self.cores.resize_with(port + 1, || None);
         self.next.resize(port + 1, None);
-        self.cores[port] = Some(core);
     }
 
     /// Takes a device away.
@@ -125,7 +130,8 @@ impl World {
             about.push(port);
         }
         for port in &about {
-            if let Some(core) = &mut self.cores[*port] {
+            // What arrives at a bare port stays there until it is asked for.
+            if let Some(Some(core)) = self.cores.get_mut(*port) {
                 core.receive(self.now);
             }
             self.settle(*port, None);

@@ -1,6 +1,0 @@
-//! See `softrnic_fuzz_targets::capture`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    softrnic_fuzz_targets::capture::run(bytes);
-});
