@@ -34,6 +34,8 @@ pub trait Time: fmt::Debug {
     fn now(&self) -> Duration;
     /// Lets some pass.
     fn pass(&self, time: Duration);
+    /// Lets as little pass as can be, for a program that watches memory.
+    fn blink(&self);
     /// How long cases wait.
     fn waits(&self) -> Waits;
 }
@@ -60,6 +62,10 @@ impl Time for RealTime {
 
     fn pass(&self, time: Duration) {
         std::thread::sleep(time);
+    }
+
+    fn blink(&self) {
+        std::thread::yield_now();
     }
 
     fn waits(&self) -> Waits {
@@ -404,6 +410,25 @@ impl Stage {
             }
             self.time.pass(NAP);
         }
+    }
+
+    /// The same, looked at as often as can be.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn becomes_closely(
+        &self,
+        mut ask: impl FnMut() -> Outcome<bool>,
+        otherwise: impl FnOnce() -> String,
+    ) -> Outcome {
+        let until = self.time.now() + self.time.waits().patience;
+        while self.time.now() < until {
+            if ask()? {
+                return Ok(());
+            }
+            self.time.blink();
+        }
+        Err(otherwise().into())
     }
 
     /// Moves a queue pair.

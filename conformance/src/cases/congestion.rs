@@ -117,6 +117,7 @@ qp rc
 < WRITE_ONLY psn=1 data=4*0xaa ce
 >? CNP becn
 < WRITE_ONLY psn=2 data=4*0xaa ce
+>? CNP becn
 < WRITE_ONLY psn=3 data=4*0xaa ack
 > ACK psn=3 msn=4
 

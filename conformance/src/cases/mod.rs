@@ -10,6 +10,7 @@ mod events;
 mod flush_placement;
 mod icrc;
 mod packet_format;
+mod profiles;
 mod protection;
 mod qp_attributes;
 mod qp_states;
@@ -49,6 +50,7 @@ pub fn all() -> Vec<Case> {
         events::cases,
         connection_setup::cases,
         congestion::cases,
+        profiles::cases,
         attacks::cases,
     ];
     families.into_iter().flat_map(|cases| cases()).collect()

@@ -1,6 +1,6 @@
 //! Playing a script on a bench.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use softrnic_model::verbs::QpNum;
@@ -31,6 +31,7 @@ pub fn play(script: &Script, bench: &mut dyn Bench) -> Played {
         last_ns: began_ns,
         names: Names::default(),
         completions: Vec::new(),
+        receives: BTreeSet::new(),
         events: Vec::new(),
         welcome: Vec::new(),
         ladder: Vec::new(),
@@ -67,6 +68,8 @@ struct Player<'a> {
     last_ns: u64,
     names: Names,
     completions: Vec<Completion>,
+    /// Numbers of receives that were posted; sends have others.
+    receives: BTreeSet<u64>,
     events: Vec<String>,
     /// Packets that may leave, in any place from here on.
     welcome: Vec<PacketSpec>,
@@ -322,6 +325,9 @@ impl Player<'_> {
             (Action::Post(post), Answer::Key { addr, rkey }) => {
                 self.names.keys.insert(post.window.clone(), (*addr, *rkey));
             }
+            (Action::Recv { id, .. }, _) => {
+                self.receives.insert(*id);
+            }
             _ => {}
         }
         Ok(answer)
@@ -407,7 +413,13 @@ impl Player<'_> {
             Some(name) => self.names.pair(name).map(|pair| pair.number.get()),
             None => None,
         };
-        let is_it = |completion: &Completion| number.is_none_or(|number| completion.qp == number);
+        // Only completions of one work queue are in order.
+        let receives = self.receives.clone();
+        let is_it = |completion: &Completion| {
+            let same_queue = |id| receives.contains(id) == receives.contains(&completion.id);
+            number.is_none_or(|number| completion.qp == number)
+                && spec.id.as_ref().is_none_or(same_queue)
+        };
         let came = self.soon(|player| {
             player.take_completions()?;
             Ok(player.completions.iter().any(is_it))

@@ -52,6 +52,10 @@ impl Time for Virtual {
         self.0.run_for(time);
     }
 
+    fn blink(&self) {
+        self.0.run_for(Duration::from_nanos(100));
+    }
+
     fn waits(&self) -> Waits {
         WAITS
     }

@@ -79,6 +79,7 @@ impl Device {
     /// # Errors
     /// EINVAL: no such queue.
     pub fn poll_cq(&mut self, cq: CqId, out: &mut [Wc]) -> Result<usize, VerbError> {
+        let order = self.shared.profile.completions;
         let queue = self
             .shared
             .cqs
@@ -86,7 +87,7 @@ impl Device {
             .ok_or(VerbError::NoSuchObject("cq: no such completion queue"))?;
         let mut taken = 0;
         for place in out {
-            let Some(entry) = queue.pop() else { break };
+            let Some(entry) = queue.take_next(order) else { break };
             if let Slot::Send(count) = entry.slot
                 && let Some(qp) = self.qps.get_mut(entry.wc.qp_num)
             {

@@ -7,12 +7,13 @@ use crate::Instant;
 use crate::counters::{Counter, Counters};
 use crate::profile::Profile;
 use crate::protection::Protection;
+use crate::qp::failure;
 use crate::queue::{CompletionQueue, CqEntry, PushOutcome, RecvQueue};
 use crate::table::Table;
 use crate::timer::Timers;
 use crate::verbs::{
     AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Event, Gid, Mtu, PdId, PortState,
-    QpNum, SrqAttributes, SrqId, SrqNum, XrcSrq, XrcdId,
+    QpNum, SrqAttributes, SrqId, SrqNum, WcStatus, XrcSrq, XrcdId,
 };
 
 /// The port: the addresses of an interface, and the keys and sizes that go with it.
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) timers: Timers,
     /// Of queue pairs that have sent as much as they may for now.
     pub(crate) pace_timers: Timers,
+    /// Queue pairs whose answers are held back, and until when; in order, for all wait as long.
+    pub(crate) held_answers: VecDeque<(Instant, u32)>,
     /// Of completion queues that hold events back, by index.
     pub(crate) cq_timers: Timers,
     pub(crate) counters: Counters,
@@ -111,7 +114,10 @@ pub(crate) struct Shared {
 impl Shared {
     /// Queues a completion, and an event where one is due.
     #[inline]
-    pub(crate) fn complete(&mut self, cq: CqId, entry: CqEntry, solicited: bool) {
+    pub(crate) fn complete(&mut self, cq: CqId, mut entry: CqEntry, solicited: bool) {
+        if self.profile.poison && entry.wc.status == WcStatus::Success {
+            failure::poison(&mut entry.wc);
+        }
         let Some(queue) = self.cqs.get_mut(cq) else { return };
         match queue.push(entry, solicited, self.now) {
             PushOutcome::Queued => {}

@@ -4,6 +4,7 @@ use crate::Instant;
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::planted;
 use crate::queue::{CqEntry, Slot};
 use crate::verbs::{
     AsyncEvent, Key, Psn, QpNum, QpState, QpType, SendFlags, SendOp, Wc, WcFlags, WcOpcode,
@@ -35,7 +36,8 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
     let requester = &qp.requester;
     // [acknowledgement-retry/ack-outside-window] [attacks/forged-ack] [attacks/forged-nak]
     // Only what was sent and not yet acknowledged can be answered; all else is late or forged.
-    let sent = requester.end_psn.offset_from(requester.una_psn);
+    let ahead = u32::from(planted::has(planted::Fault::Ahead));
+    let sent = requester.end_psn.offset_from(requester.una_psn) + ahead;
     if psn.offset_from(requester.una_psn) >= sent {
         return shared.count(Counter::DropStaleResponse);
     }
@@ -407,7 +409,7 @@ fn on_read_response<M: Memory + ?Sized>(
     let begins = !requester.window.begins_read(done) || facts.place.begins();
     let ends = facts.place.ends() == (requester.window.read_packets(done, wqe.packets) == 1);
     // [read-atomic/read-response-length] [read-atomic/read-response-place]
-    if packet.payload.len() != expected || !begins || !ends {
+    if packet.payload.len() != expected || !begins || !ends || !says_ack(packet) {
         return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }
     let count = requester.oldest;
@@ -422,6 +424,11 @@ fn on_read_response<M: Memory + ?Sized>(
         settle(qp, shared);
     }
     progressed(qp, shared, now, psn);
+}
+
+/// Whether the header of a response with data, if it has one, acknowledges: a refusal brings none.
+fn says_ack(packet: &Packet<'_>) -> bool {
+    packet.aeth().is_none_or(|aeth| matches!(aeth.syndrome(), Syndrome::Ack { .. }))
 }
 
 // [acknowledgement-retry/unexpected-response]
@@ -448,6 +455,9 @@ fn on_atomic_response<M: Memory + ?Sized>(
         return shared.count(Counter::DropStaleResponse);
     }
     // [read-atomic/atomic-byte-order]
+    if !says_ack(packet) {
+        return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
+    }
     let original = found.original().to_ne_bytes();
     if let Err(why) = local::scatter_message(qp, shared, memory, count, 0, &original) {
         return fail_oldest(qp, shared, why);

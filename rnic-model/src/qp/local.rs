@@ -3,6 +3,7 @@
 
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::profile::PlacementOrder;
 use crate::protection::{AccessRequest, BindRequest, Side};
 use crate::queue::SendWqe;
 use crate::verbs::{Access, Key, PdId, SendFlags, SendOp, Sge, WcStatus, WindowType};
@@ -94,6 +95,29 @@ pub(crate) fn scatter_receive<M: Memory + ?Sized>(
 }
 
 fn scatter<M: Memory + ?Sized>(
+    pd: PdId,
+    shared: &Shared,
+    memory: &M,
+    sges: &[Sge],
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), Failure> {
+    if shared.profile.placement == PlacementOrder::LastBytesFirst && bytes.len() > 1 {
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        let middle = offset.saturating_add(first.len() as u64);
+        // The order of the bytes is one thing, that nothing is placed where not all may be another.
+        each_piece(sges, offset, bytes.len(), |sge, addr, range| {
+            let length = range.len() as u64;
+            let request = local_request(pd, sge.lkey, addr, length, Access::LOCAL_WRITE);
+            Ok(shared.protection.check(&request).map(|_| ())?)
+        })?;
+        place(pd, shared, memory, sges, middle, second)?;
+        return place(pd, shared, memory, sges, offset, first);
+    }
+    place(pd, shared, memory, sges, offset, bytes)
+}
+
+fn place<M: Memory + ?Sized>(
     pd: PdId,
     shared: &Shared,
     memory: &M,

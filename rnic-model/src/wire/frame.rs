@@ -8,6 +8,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::icrc::{ICRC_LEN, IcrcSeed, split_icrc};
 use super::ip::{EthernetHeader, Ipv4Header, Ipv6Header, PROTOCOL_UDP, UdpHeader, VlanTag};
 use super::{ROCE_PORT, Route};
+use crate::planted;
 use crate::verbs::Gid;
 
 /// A RoCEv2 frame taken apart. Nothing is lost: [`RoceFrame::emit`] gives the same bytes.
@@ -193,7 +194,7 @@ fn parse_ipv4(bytes: &[u8]) -> Result<IpParts<'_>, NotRoce> {
     let (carried, trailer) =
         carried_len.and_then(|len| rest.split_at_checked(len)).ok_or(NotRoce::IpLength)?;
     // [packet-format/fragments]
-    if header.is_fragment() {
+    if header.is_fragment() && !planted::has(planted::Fault::Fragment) {
         return Err(NotRoce::Fragment);
     }
     if header.protocol != PROTOCOL_UDP {

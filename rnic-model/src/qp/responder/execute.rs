@@ -12,7 +12,7 @@ use super::judge::{judge_capability, judge_length, judge_permission};
 use super::landing::Landing;
 use super::replays::Replay;
 use super::responses::{ReadRest, Response};
-use super::{Fault, Message, placement};
+use super::{Fault, Message, late, placement};
 use crate::qp::pair::{Qp, Taken};
 use crate::qp::{MAX_MESSAGE_BYTES, local};
 
@@ -194,7 +194,9 @@ fn write<M: Memory + ?Sized>(
         let judged = u64::from(judged);
         let grant = remote_grant(qp, shared, pd, key, addr, judged, Access::REMOTE_WRITE)?;
         // [attacks/partial-placement]
-        memory.write(grant.memory, grant.offset, packet.payload)?;
+        // A receive that tells of it is completed at once.
+        let whole = packet.imm_dt().is_some();
+        late::place_write(qp, shared, memory, grant, (pd, key, addr), packet.payload, whole)?;
     }
     if !facts.place.ends() {
         let addr = addr.wrapping_add(u64::from(here));

@@ -18,6 +18,7 @@ pub(super) struct Landing {
 
 /// Where a packet lands that is in sequence. Of XRC, the queue must exist, be in the domain of the
 /// target, and be the one that the message began with.
+#[inline]
 pub(super) fn judge_landing(
     qp: &Qp,
     shared: &Shared,

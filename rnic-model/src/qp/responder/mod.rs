@@ -9,6 +9,7 @@ mod execute;
 mod fault;
 mod judge;
 mod landing;
+mod late;
 mod placement;
 mod replays;
 mod responses;
@@ -26,6 +27,8 @@ use super::pair::{Qp, Taken};
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
 use landing::judge_landing;
+use late::Late;
+pub(crate) use late::{place_late, release};
 use replays::Replays;
 use responses::{Response, ResponseQueue};
 pub(crate) use responses::{answered, is_due, next_frame, notified, read_payload, refused};
@@ -60,6 +63,9 @@ pub(crate) struct Responder {
     cnp_not_before: Instant,
     responses: ResponseQueue,
     replays: Replays,
+    /// Answers are held back until then.
+    held_until: Option<Instant>,
+    late: Late,
 }
 
 /// The shortest time between two congestion notifications of one queue pair.
@@ -79,6 +85,8 @@ impl Responder {
             cnp_not_before: Instant::ZERO,
             responses: ResponseQueue::default(),
             replays: Replays::default(),
+            held_until: None,
+            late: Late::default(),
         }
     }
 
@@ -101,6 +109,7 @@ impl Responder {
         let spare = self.spare.take();
         self.responses.clear();
         self.replays.clear();
+        self.late.forget();
         self.cnp_due = false;
         match core::mem::replace(&mut self.message, Message::Idle) {
             Message::Send { taken, .. } => Some(taken),
@@ -145,6 +154,10 @@ pub(crate) fn on_request<M: Memory + ?Sized>(
         qp.responder.established = true;
         shared.raise(AsyncEvent::CommunicationEstablished(qp.num));
     }
+    place_late(qp, shared, memory);
+    if qp.state() == QpState::Err {
+        return;
+    }
     if qp.init.qp_type.is_reliable() {
         on_reliable(qp, shared, memory, facts, packet);
     } else {
@@ -182,6 +195,7 @@ fn on_reliable<M: Memory + ?Sized>(
             {
                 qp.responder.acknowledge(shared);
             }
+            late::put_off(qp, shared);
         }
         Err(fault) => fail(qp, shared, fault),
     }
@@ -263,7 +277,12 @@ fn on_unreliable<M: Memory + ?Sized>(
         return shared.count(Counter::DropPsnGap);
     }
     let verdict = judge_and_execute(qp, shared, memory, facts, packet);
-    let Err(fault) = verdict else { return };
+    let Err(fault) = verdict else {
+        if qp.responder.late.is_some() {
+            late::put_off(qp, shared);
+        }
+        return;
+    };
     // [uc/no-receive] [uc/too-long] [uc/bad-length] [uc/bad-key] [rnr/unreliable-drops]
     shared.count(fault.dropped_counter());
     match (fault, qp.responder.message) {

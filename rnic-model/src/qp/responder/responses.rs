@@ -171,6 +171,7 @@ impl ResponseQueue {
 pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
     match frame.origin {
         Origin::Cnp => qp.responder.cnp_due,
+        Origin::Late => qp.responder.late.is_some(),
         Origin::Request { .. } | Origin::Response => {
             qp.responder.responses.front().is_some_and(|next| next.psn() == frame.psn)
         }
@@ -183,7 +184,10 @@ pub(crate) fn next_frame(qp: &Qp, frame: &mut FrameOut) -> bool {
         congestion_notification(qp, frame);
         return true;
     }
-    let Some(response) = qp.responder.responses.front() else { return false };
+    if qp.responder.held_until.is_some() {
+        return false;
+    }
+    let Some(response) = qp.responder.responses.front() else { return late(qp, frame) };
     match *response {
         // [acknowledgement-retry/ack-format]
         Response::Acknowledge { psn, msn, syndrome } => {
@@ -227,6 +231,13 @@ fn begin(
 }
 
 // [congestion/cnp-format]
+/// What was held back has nothing to wait for any more: a frame that is never sent brings it to memory.
+fn late(qp: &Qp, frame: &mut FrameOut) -> bool {
+    let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0));
+    frame.begin(qp, Origin::Late, Psn::new(0), &bth);
+    qp.responder.late.is_some()
+}
+
 fn congestion_notification(qp: &Qp, frame: &mut FrameOut) {
     let psn = Psn::new(0);
     let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, psn).with_pkey(qp.pkey).with_becn(true);

@@ -77,6 +77,7 @@ zeroed!(
     ibv_pd,
     ibv_port_attr,
     ibv_qp_attr,
+    ibv_qp_cap,
     ibv_qp_ex,
     ibv_qp_init_attr,
     ibv_send_wr,
