@@ -11,6 +11,7 @@ mod fake_sysfs;
 mod ibverbs_utils;
 mod installed;
 mod ipv6;
+mod mixed;
 mod mpi;
 mod perftest;
 mod qperf;

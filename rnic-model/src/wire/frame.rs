@@ -111,6 +111,7 @@ impl<'a> RoceFrame<'a> {
             }
             ethertype => (None, ethertype, rest),
         };
+        // [packet-format/ip-versions] [packet-format/bad-ip-version]
         let (ip, datagram, trailer) = match ethertype {
             EthernetHeader::IPV4 => parse_ipv4(rest)?,
             EthernetHeader::IPV6 => parse_ipv6(rest)?,
@@ -121,6 +122,7 @@ impl<'a> RoceFrame<'a> {
         if udp.dst_port.get() != ROCE_PORT {
             return Err(NotRoce::Port(udp.dst_port.get()));
         }
+        // [packet-format/udp-length]
         if usize::from(udp.len.get()) != datagram.len() {
             return Err(NotRoce::UdpLength);
         }
@@ -191,6 +193,7 @@ fn parse_ipv4(bytes: &[u8]) -> Result<IpParts<'_>, NotRoce> {
     let carried_len = usize::from(header.total_len.get()).checked_sub(header.header_len());
     let (carried, trailer) =
         carried_len.and_then(|len| rest.split_at_checked(len)).ok_or(NotRoce::IpLength)?;
+    // [packet-format/fragments]
     if header.is_fragment() && !planted::has(planted::Fault::Fragment) {
         return Err(NotRoce::Fragment);
     }
@@ -295,6 +298,8 @@ mod tests {
     const IP: usize = 14;
 
     #[test]
+    // [packet-format/ip-versions] [packet-format/ipv4-header] [packet-format/ipv6-header]
+    // [packet-format/udp-checksum]
     fn what_is_emitted_is_read_back() {
         for route in [v4(), v6()] {
             let bytes = emitted(&route);
@@ -355,6 +360,7 @@ mod tests {
     }
 
     #[test]
+    // [packet-format/bad-ip-version] [packet-format/fragments] [packet-format/udp-length]
     fn each_reason() {
         let (v4, v6) = (v4(), v6());
         assert_eq!(RoceFrame::parse(&[0; 13]), Err(NotRoce::EthernetTooShort));

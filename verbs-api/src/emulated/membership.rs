@@ -11,8 +11,8 @@ use polling::{Event, PollMode};
 use softrnic_transport::service::{Granted, JoinError, Member, Notice, Place, Refusal, Status};
 use softrnic_transport::{UdpLink, udp};
 
-use super::addresses::Address;
 use super::config::{EmulatedConfig, OpenError, Sharing};
+use crate::machine::addresses::Address;
 
 /// The slot of a device that has its addresses alone.
 pub(super) const SLOT_ALONE: u8 = 1;

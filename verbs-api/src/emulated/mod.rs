@@ -1,18 +1,14 @@
 //! The emulated device: the model over UDP and program memory.
 //!
-//! One lock holds the device, its link and the memory table (`core`). Who has it makes progress:
+//! One lock holds the device, its link and the memory table (the core). Who has it makes progress:
 //! every verb that posts or polls does so inline, and an engine thread (`engine`) serves a
 //! program that does neither, for one-sided operations must be answered all the same.
 
-mod addresses;
 mod config;
-mod context;
-mod core;
 mod description;
 mod engine;
-mod events;
+mod home;
 mod membership;
-mod memory;
 mod notices;
 mod open;
 #[cfg(unix)]
@@ -96,7 +92,7 @@ pub fn open_pair_with(
 }
 
 /// A UDP port that was free a moment ago on the loopback addresses.
-fn free_port() -> Result<u16, OpenError> {
+pub(crate) fn free_port() -> Result<u16, OpenError> {
     let socket = UdpSocket::bind((IpAddr::from([127, 0, 0, 1]), 0));
     let port = socket.and_then(|socket| socket.local_addr()).map(|at| at.port());
     port.map_err(|error| OpenError::System("no free UDP port", error))

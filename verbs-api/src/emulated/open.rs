@@ -9,16 +9,16 @@ use softrnic_model::verbs::AsyncEvent;
 use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
 use softrnic_transport::{Link, interfaces, udp};
 
-use super::addresses::GidTable;
 use super::config::{EmulatedConfig, OpenError};
-use super::core::Core;
 use super::engine::{self, Shared};
-use super::events::EventQueue;
 use super::membership::Membership;
 use super::notices::Notices;
 #[cfg(unix)]
 use super::published::Publication;
 use super::surroundings::{Surroundings, View, joined};
+use crate::machine::addresses::GidTable;
+use crate::machine::core::Core;
+use crate::machine::events::EventQueue;
 use crate::provider::DeviceInfo;
 
 /// An open emulated device. It is closed when this is dropped.

@@ -16,24 +16,24 @@ use crate::provider::{ChannelId, Counter, DmId, MemoryRange};
 
 /// A completion channel.
 #[derive(Debug)]
-pub(super) struct Channel {
-    pub(super) events: Arc<EventQueue<CqId>>,
+pub(crate) struct Channel {
+    pub(crate) events: Arc<EventQueue<CqId>>,
     /// Completion queues that report to it.
-    pub(super) users: u32,
+    pub(crate) users: u32,
 }
 
 /// Where a completion queue reports.
 #[derive(Debug)]
-pub(super) struct Report {
-    pub(super) channel: ChannelId,
-    pub(super) events: Arc<EventQueue<CqId>>,
+pub(crate) struct Report {
+    pub(crate) channel: ChannelId,
+    pub(crate) events: Arc<EventQueue<CqId>>,
     /// The program has asked for an event and has not got it yet.
-    pub(super) armed: bool,
+    pub(crate) armed: bool,
 }
 
 /// What is behind a region.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Registered {
+pub(crate) enum Registered {
     /// Memory of the program: address and bytes, to be probed again when its rights change.
     Program { memory: MemoryId, base: usize, len: usize },
     /// Nothing.
@@ -43,63 +43,66 @@ pub(super) enum Registered {
 }
 
 impl Registered {
-    pub(super) fn new(memory: MemoryId, range: MemoryRange) -> Self {
+    pub(crate) fn new(memory: MemoryId, range: MemoryRange) -> Self {
         Self::Program { memory, base: range.base.addr(), len: range.len }
     }
 }
 
 /// Memory of the device.
 #[derive(Debug)]
-pub(super) struct DeviceMemory {
-    pub(super) memory: MemoryId,
-    pub(super) len: usize,
+pub(crate) struct DeviceMemory {
+    pub(crate) memory: MemoryId,
+    pub(crate) len: usize,
     /// Regions over it.
-    pub(super) users: u32,
+    pub(crate) users: u32,
 }
 
 /// What the verbs and the engine tell each other about who makes progress.
 #[derive(Debug, Default)]
-pub(super) struct Duty {
+pub(crate) struct Duty {
     /// When the program last looked for packets itself and there were none; zero is never.
-    pub(super) polled_at: Instant,
+    pub(crate) polled_at: Instant,
     /// For how long the engine leaves the sockets alone before it looks whether the program still
     /// polls.
-    pub(super) patience_ns: u64,
+    pub(crate) patience_ns: u64,
     /// Completion queues that owe an event: somebody sleeps, or is about to.
-    pub(super) armed: u32,
+    pub(crate) armed: u32,
+    /// The program has dealt with all completions and looked for more since it last posted a send:
+    /// a peer may be waiting for what it posts next.
+    pub(crate) idle: bool,
     /// The engine leaves the sockets alone for a moment.
-    pub(super) relaxed: bool,
+    pub(crate) relaxed: bool,
     /// When the engine wakes by itself.
-    pub(super) wakes_at: Instant,
+    pub(crate) wakes_at: Instant,
 }
 
 /// How long what is owed to peers may wait for a program that polls.
-pub(super) const OWED_NS: u64 = 1_000_000;
+pub(crate) const OWED_NS: u64 = 1_000_000;
 
 /// Device, link and memory of one open device.
-pub(super) struct Core {
-    pub(super) device: Device,
-    pub(super) link: Box<dyn Link>,
-    pub(super) memory: HostMemory,
-    pub(super) addresses: GidTable,
+pub(crate) struct Core {
+    pub(crate) device: Device,
+    pub(crate) link: Box<dyn Link>,
+    pub(crate) memory: HostMemory,
+    pub(crate) addresses: GidTable,
     /// The memory of each region, by the index of its key.
-    pub(super) regions: BTreeMap<u32, Registered>,
-    pub(super) device_memory: BTreeMap<DmId, DeviceMemory>,
-    pub(super) next_dm: u32,
-    pub(super) channels: BTreeMap<ChannelId, Channel>,
-    pub(super) next_channel: u32,
+    pub(crate) regions: BTreeMap<u32, Registered>,
+    pub(crate) device_memory: BTreeMap<DmId, DeviceMemory>,
+    pub(crate) next_dm: u32,
+    pub(crate) channels: BTreeMap<ChannelId, Channel>,
+    pub(crate) next_channel: u32,
     /// Of each completion queue that has a channel.
-    pub(super) reports: BTreeMap<CqId, Report>,
-    pub(super) asynchronous: Arc<EventQueue<AsyncEvent>>,
-    pub(super) duty: Duty,
+    pub(crate) reports: BTreeMap<CqId, Report>,
+    pub(crate) asynchronous: Arc<EventQueue<AsyncEvent>>,
+    pub(crate) duty: Duty,
     /// When something arrived last.
-    pub(super) last_arrival: Instant,
+    pub(crate) last_arrival: Instant,
     /// Why the device failed for good, once it has.
     failure: Option<io::Error>,
 }
 
 impl Core {
-    pub(super) fn new(
+    pub(crate) fn new(
         device: Device,
         link: Box<dyn Link>,
         addresses: GidTable,
@@ -124,12 +127,12 @@ impl Core {
     }
 
     /// Takes in what has arrived and sends what is due. Returns how many packets moved.
-    pub(super) fn progress(&mut self, now: Instant) -> usize {
+    pub(crate) fn progress(&mut self, now: Instant) -> usize {
         self.receive(now) + self.send(now)
     }
 
     /// Takes in what has arrived.
-    pub(super) fn receive(&mut self, now: Instant) -> usize {
+    pub(crate) fn receive(&mut self, now: Instant) -> usize {
         let moved =
             self.step(|core| pump::receive(&mut core.device, &mut *core.link, &core.memory, now));
         if moved != 0 {
@@ -139,14 +142,21 @@ impl Core {
     }
 
     /// Sends what is due, first what was just posted to a queue pair.
-    pub(super) fn send_first(&mut self, now: Instant, qp: QpNum) {
+    pub(crate) fn send_first(&mut self, now: Instant, qp: QpNum) {
+        let idle = std::mem::take(&mut self.duty.idle);
         self.step(|core| {
-            pump::send_first(&mut core.device, &mut *core.link, &core.memory, now, qp)
+            let Self { device, link, memory, .. } = core;
+            let requests = pump::send_requests(device, &mut **link, memory, now, qp)?;
+            if idle {
+                // A datagram is sooner there than a burst.
+                link.flush(now)?;
+            }
+            Ok(requests + pump::send(device, &mut **link, memory, now)?)
         });
     }
 
     /// Sends what is due.
-    pub(super) fn send(&mut self, now: Instant) -> usize {
+    pub(crate) fn send(&mut self, now: Instant) -> usize {
         self.step(|core| pump::send(&mut core.device, &mut *core.link, &core.memory, now))
     }
 
@@ -171,7 +181,7 @@ impl Core {
 
     /// Nothing can travel any more, or nobody can say whether it does: all that is posted is
     /// flushed and the program is told.
-    pub(super) fn fail(&mut self, why: io::Error) {
+    pub(crate) fn fail(&mut self, why: io::Error) {
         if self.failure.is_none() {
             self.failure = Some(why);
             self.asynchronous.push(AsyncEvent::DeviceFatal);
@@ -180,12 +190,12 @@ impl Core {
         self.dispatch();
     }
 
-    pub(super) fn failure(&self) -> Option<&io::Error> {
+    pub(crate) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
     /// Hands the device's events to whom they are for.
-    pub(super) fn dispatch(&mut self) {
+    pub(crate) fn dispatch(&mut self) {
         while let Some(event) = self.device.next_event() {
             match event {
                 Event::Completion(cq) => {
@@ -210,18 +220,19 @@ impl Core {
 
     /// Forgets the asynchronous events about an object that is gone: its number may name another
     /// one soon, and a program that never reads them must not gather them.
-    pub(super) fn forget_events(&mut self, gone: Subject) {
+    pub(crate) fn forget_events(&mut self, gone: Subject) {
         self.dispatch();
+        // [events/destroyed-object]
         self.asynchronous.retain(|event| event.subject() != gone);
     }
 
     /// When something is due by itself.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         pump::next_deadline(&self.device, &*self.link)
     }
 
     /// What device and link have counted, in a fixed order.
-    pub(super) fn counters(&self) -> Vec<Counter> {
+    pub(crate) fn counters(&self) -> Vec<Counter> {
         let link = self.link.counters();
         let named = |(name, value)| Counter { name: Cow::Borrowed(name), value };
         let model = self.device.counters().iter().map(|(name, _, value)| (name, value));
@@ -230,7 +241,7 @@ impl Core {
 
     /// How the device is doing, for `softrnic ps`.
     #[cfg(target_os = "linux")]
-    pub(super) fn status(&self) -> softrnic_transport::service::Status {
+    pub(crate) fn status(&self) -> softrnic_transport::service::Status {
         let link = self.link.counters();
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let drops = self.device.counters().iter().filter(|(name, ..)| name.starts_with("drop_"));
@@ -250,10 +261,10 @@ impl Core {
 
     /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
     /// on it counts as woken.
-    pub(super) fn must_wake_engine(&mut self, now: impl FnOnce() -> Instant) -> bool {
+    pub(crate) fn must_wake_engine(&mut self) -> bool {
         // A sleeping engine does not see what a poll has left owed. It waits for the program's
         // next look, but no longer than a relaxed engine would.
-        let owed = self.device.has_work().then(|| now().plus_ns(OWED_NS));
+        let owed = self.device.has_work().then(|| self.device.now().plus_ns(OWED_NS));
         match owed.into_iter().chain(self.next_deadline()).min() {
             Some(due) if due < self.duty.wakes_at => {
                 self.duty.wakes_at = due;
@@ -264,7 +275,7 @@ impl Core {
     }
 
     /// Forgets the memory of a region.
-    pub(super) fn forget_memory(&mut self, key: Key) {
+    pub(crate) fn forget_memory(&mut self, key: Key) {
         match self.regions.remove(&key.index()) {
             // It is known: it was put there with the region.
             Some(Registered::Program { memory, .. } | Registered::Null { memory }) => {

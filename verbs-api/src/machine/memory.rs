@@ -16,7 +16,7 @@ const MAX_DM_SIZE: u64 = 1 << 26;
 const DM_LOG_ALIGN: u32 = 12;
 
 /// Every access finds its pages by itself, with or without on-demand paging.
-pub(super) const CAPABILITIES: MemoryCapabilities = MemoryCapabilities {
+pub(crate) const CAPABILITIES: MemoryCapabilities = MemoryCapabilities {
     max_dm_size: MAX_DM_SIZE,
     on_demand: true,
     implicit_on_demand: FAULTS_ARE_ANSWERED,
@@ -34,7 +34,7 @@ const WRITES: Access = Access::LOCAL_WRITE.union(Access::REMOTE_WRITE).union(Acc
 
 /// Judges memory that a program wants to register with these rights. On demand, pages are looked for
 /// when they are used.
-pub(super) fn judge_memory(base: *const u8, len: usize, access: Access) -> Verb<()> {
+pub(crate) fn judge_memory(base: *const u8, len: usize, access: Access) -> Verb<()> {
     if !access.contains(Access::ON_DEMAND) {
         return host_memory::probe(base, len, access.intersects(WRITES));
     }
@@ -51,7 +51,7 @@ const NO_DM: VerbError = VerbError::NoSuchObject("dm: no such device memory");
 
 impl Core {
     /// Registers what is in the table of memory already.
-    pub(super) fn register(&mut self, spec: RegionSpec, behind: Registered) -> Verb<MrKeys> {
+    pub(crate) fn register(&mut self, spec: RegionSpec, behind: Registered) -> Verb<MrKeys> {
         match self.device.register(spec) {
             Ok(key) => {
                 self.regions.insert(key.index(), behind);
@@ -66,7 +66,7 @@ impl Core {
         }
     }
 
-    pub(super) fn alloc_null_mr(&mut self, pd: PdId) -> Verb<Key> {
+    pub(crate) fn alloc_null_mr(&mut self, pd: PdId) -> Verb<Key> {
         let memory = self.memory.add_null()?;
         // No right of a peer, none to bind: only the local key is of use.
         let access = Access::LOCAL_WRITE;
@@ -74,7 +74,7 @@ impl Core {
         self.register(spec, Registered::Null { memory }).map(|keys| keys.lkey)
     }
 
-    pub(super) fn alloc_dm(&mut self, len: usize, log_align: u32) -> Verb<DmId> {
+    pub(crate) fn alloc_dm(&mut self, len: usize, log_align: u32) -> Verb<DmId> {
         if len == 0 || log_align > DM_LOG_ALIGN {
             return Err(VerbError::Invalid("dm: no bytes, or an alignment beyond a page"));
         }
@@ -90,7 +90,7 @@ impl Core {
         Ok(id)
     }
 
-    pub(super) fn free_dm(&mut self, dm: DmId) -> Verb<()> {
+    pub(crate) fn free_dm(&mut self, dm: DmId) -> Verb<()> {
         let memory = self.device_memory.get(&dm).ok_or(NO_DM)?;
         if memory.users != 0 {
             return Err(VerbError::Busy("dm: regions are registered over it"));
@@ -100,7 +100,7 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn reg_dm_mr(
+    pub(crate) fn reg_dm_mr(
         &mut self,
         pd: PdId,
         dm: DmId,
@@ -124,18 +124,18 @@ impl Core {
         Ok(keys)
     }
 
-    pub(super) fn memcpy_to_dm(&mut self, dm: DmId, offset: u64, bytes: &[u8]) -> Verb<()> {
+    pub(crate) fn memcpy_to_dm(&mut self, dm: DmId, offset: u64, bytes: &[u8]) -> Verb<()> {
         let memory = self.device_memory.get(&dm).ok_or(NO_DM)?.memory;
         self.memory.write(memory, offset, bytes).map_err(|_| BEYOND_DM)
     }
 
-    pub(super) fn memcpy_from_dm(&mut self, dm: DmId, offset: u64, into: &mut [u8]) -> Verb<()> {
+    pub(crate) fn memcpy_from_dm(&mut self, dm: DmId, offset: u64, into: &mut [u8]) -> Verb<()> {
         let memory = self.device_memory.get(&dm).ok_or(NO_DM)?.memory;
         self.memory.read(memory, offset, into).map_err(|_| BEYOND_DM)
     }
 
     /// Judges an advice, and finds the memory that it is about: address and bytes.
-    pub(super) fn judge_advice(
+    pub(crate) fn judge_advice(
         &mut self,
         pd: PdId,
         advice: Advice,
@@ -186,7 +186,7 @@ impl Core {
 const BEYOND_DM: VerbError = VerbError::BadAddress("dm: beyond the device memory");
 
 /// Does what an advice asks for.
-pub(super) fn follow(advice: Advice, ranges: &[(usize, usize)]) -> Verb<()> {
+pub(crate) fn follow(advice: Advice, ranges: &[(usize, usize)]) -> Verb<()> {
     let write = advice == Advice::PrefetchWrite;
     for &(base, len) in ranges {
         let base = std::ptr::without_provenance(base);

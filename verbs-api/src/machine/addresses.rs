@@ -7,9 +7,9 @@ use softrnic_transport::interfaces::Interface;
 
 /// An address that a device is to have, and the number of the interface that it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) ip: IpAddr,
-    pub(super) interface: u32,
+pub(crate) struct Address {
+    pub(crate) ip: IpAddr,
+    pub(crate) interface: u32,
 }
 
 /// A place of the table. An address that has gone keeps its place until another one needs it, so
@@ -22,33 +22,33 @@ struct Entry {
 
 /// Which address has which index, and which of them are there now.
 #[derive(Debug, Default)]
-pub(super) struct GidTable(Vec<Entry>);
+pub(crate) struct GidTable(Vec<Entry>);
 
 impl GidTable {
     /// The table as the device has it: an address that has gone is the zero GID.
-    pub(super) fn gids(&self) -> Vec<Gid> {
+    pub(crate) fn gids(&self) -> Vec<Gid> {
         let gid = |entry: &Entry| if entry.live { entry.address.ip.into() } else { Gid::default() };
         self.0.iter().map(gid).collect()
     }
 
     /// The interface of an entry, 0 if there is none.
-    pub(super) fn interface(&self, index: usize) -> u32 {
+    pub(crate) fn interface(&self, index: usize) -> u32 {
         self.0.get(index).filter(|entry| entry.live).map_or(0, |entry| entry.address.interface)
     }
 
     /// What is in the table and should not be.
-    pub(super) fn gone(&self, wanted: &[Address]) -> Vec<Address> {
+    pub(crate) fn gone(&self, wanted: &[Address]) -> Vec<Address> {
         self.live().filter(|address| !wanted.contains(address)).collect()
     }
 
     /// What should be in the table and is not.
-    pub(super) fn come(&self, wanted: &[Address]) -> Vec<Address> {
+    pub(crate) fn come(&self, wanted: &[Address]) -> Vec<Address> {
         let known = |address: &&Address| !self.live().any(|live| live == **address);
         wanted.iter().filter(known).copied().collect()
     }
 
     /// Enters an address: where it was before, else in the first empty place, else at the end.
-    pub(super) fn insert(&mut self, address: Address) {
+    pub(crate) fn insert(&mut self, address: Address) {
         let entry = Entry { address, live: true };
         let of_old = self.0.iter().position(|entry| entry.address.ip == address.ip);
         let empty = || self.0.iter().position(|entry| !entry.live);
@@ -59,7 +59,7 @@ impl GidTable {
     }
 
     /// Takes an address out; its place stays.
-    pub(super) fn remove(&mut self, address: Address) {
+    pub(crate) fn remove(&mut self, address: Address) {
         for entry in self.0.iter_mut().filter(|entry| entry.address == address) {
             entry.live = false;
         }
@@ -71,7 +71,7 @@ impl GidTable {
 }
 
 /// Those of `addresses` that the host has now.
-pub(super) fn present(addresses: &[IpAddr], all: &[Interface]) -> Vec<Address> {
+pub(crate) fn present(addresses: &[IpAddr], all: &[Interface]) -> Vec<Address> {
     let owner = |ip: &IpAddr| {
         let interface = all.iter().find(|interface| interface.owns(*ip))?;
         Some(Address { ip: *ip, interface: interface.index })

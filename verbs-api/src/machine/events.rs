@@ -10,11 +10,12 @@ use std::time::Instant;
 use crate::provider::Timeout;
 
 /// Events, oldest first.
-pub(super) struct EventQueue<T> {
+pub(crate) struct EventQueue<T> {
     state: Mutex<State<T>>,
     arrived: Condvar,
+    /// Raised for each event, where programs may wait for a descriptor.
     #[cfg(unix)]
-    signal: signal::Signal,
+    signal: Option<signal::Signal>,
 }
 
 struct State<T> {
@@ -24,7 +25,7 @@ struct State<T> {
 
 /// The queue has been destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed;
+pub(crate) struct Closed;
 
 impl<T> std::fmt::Debug for EventQueue<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -36,37 +37,51 @@ impl<T> std::fmt::Debug for EventQueue<T> {
 impl<T> EventQueue<T> {
     /// # Errors
     /// No more descriptors.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             state: Mutex::new(State { events: VecDeque::new(), closed: false }),
             arrived: Condvar::new(),
             #[cfg(unix)]
-            signal: signal::Signal::new()?,
+            signal: Some(signal::Signal::new()?),
         })
+    }
+
+    /// A queue without a descriptor.
+    pub(crate) fn without_descriptor() -> Self {
+        Self {
+            state: Mutex::new(State { events: VecDeque::new(), closed: false }),
+            arrived: Condvar::new(),
+            #[cfg(unix)]
+            signal: None,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, event: T) {
+    pub(crate) fn push(&self, event: T) {
         let mut state = self.lock();
         state.events.push_back(event);
         #[cfg(unix)]
-        self.signal.raise();
+        if let Some(signal) = &self.signal {
+            signal.raise();
+        }
         drop(state);
         self.arrived.notify_one();
     }
 
     /// Takes the oldest event; waits for one until the time is over.
-    pub(super) fn take(&self, timeout: Timeout) -> Result<Option<T>, Closed> {
+    pub(crate) fn take(&self, timeout: Timeout) -> Result<Option<T>, Closed> {
         // An end of time that the clock cannot tell never comes.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut state = self.lock();
         loop {
             if let Some(event) = state.events.pop_front() {
                 #[cfg(unix)]
-                self.signal.lower();
+                if let Some(signal) = &self.signal {
+                    signal.lower();
+                }
                 return Ok(Some(event));
             }
             if state.closed {
@@ -95,9 +110,9 @@ impl<T> EventQueue<T> {
     /// # Errors
     /// `EAGAIN`, `EINTR`; `EBADF`: the queue has been destroyed.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(super) fn read(&self) -> io::Result<T> {
+    pub(crate) fn read(&self) -> io::Result<T> {
         loop {
-            self.signal.wait()?;
+            self.signal.as_ref().ok_or(io::ErrorKind::Unsupported)?.wait()?;
             let mut state = self.lock();
             match state.events.pop_front() {
                 Some(event) => return Ok(event),
@@ -108,28 +123,30 @@ impl<T> EventQueue<T> {
     }
 
     /// Forgets events, those about an object that is gone.
-    pub(super) fn retain(&self, keep: impl Fn(&T) -> bool) {
+    pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
         let mut state = self.lock();
         let before = state.events.len();
         state.events.retain(keep);
         #[cfg(unix)]
-        for _ in state.events.len()..before {
-            self.signal.lower();
+        if let Some(signal) = &self.signal {
+            for _ in state.events.len()..before {
+                signal.lower();
+            }
         }
         #[cfg(not(unix))]
         let _ = before;
     }
 
     /// Sends everybody away who waits, now and later.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
     }
 
     /// A descriptor that is readable while an event waits.
     #[cfg(unix)]
-    pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.signal.descriptor()
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.signal.as_ref().ok_or(io::ErrorKind::Unsupported)?.descriptor()
     }
 }
 
@@ -144,23 +161,23 @@ mod signal {
 
     /// An event descriptor that counts: each read takes one. Whether its readers wait is a flag that
     /// all duplicates share, so it is the program's to set.
-    pub(super) struct Signal(OwnedFd);
+    pub(crate) struct Signal(OwnedFd);
 
     /// `preadv2(2)`: there is no position.
     const NO_OFFSET: u64 = u64::MAX;
 
     impl Signal {
-        pub(super) fn new() -> io::Result<Self> {
+        pub(crate) fn new() -> io::Result<Self> {
             Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE)?))
         }
 
-        pub(super) fn raise(&self) {
+        pub(crate) fn raise(&self) {
             // It can only fail at 2^64 events.
             let _ = write(&self.0, &1_u64.to_ne_bytes());
         }
 
         /// Takes one if there is one. A reader may have been quicker.
-        pub(super) fn lower(&self) {
+        pub(crate) fn lower(&self) {
             let mut count = [0; 8];
             let _ = preadv2(
                 &self.0,
@@ -171,12 +188,12 @@ mod signal {
         }
 
         /// Takes one, and waits for it unless the program does not want to.
-        pub(super) fn wait(&self) -> io::Result<()> {
+        pub(crate) fn wait(&self) -> io::Result<()> {
             read(&self.0, &mut [0; 8])?;
             Ok(())
         }
 
-        pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
+        pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
             self.0.try_clone()
         }
     }
@@ -191,13 +208,13 @@ mod signal {
     use rustix::pipe::pipe;
 
     /// A pipe that holds a byte for each event, as far as it has room.
-    pub(super) struct Signal {
+    pub(crate) struct Signal {
         reader: OwnedFd,
         writer: OwnedFd,
     }
 
     impl Signal {
-        pub(super) fn new() -> io::Result<Self> {
+        pub(crate) fn new() -> io::Result<Self> {
             let (reader, writer) = pipe()?;
             for end in [&reader, &writer] {
                 ioctl_fionbio(end, true)?;
@@ -206,15 +223,15 @@ mod signal {
             Ok(Self { reader, writer })
         }
 
-        pub(super) fn raise(&self) {
+        pub(crate) fn raise(&self) {
             let _ = write(&self.writer, &[0]);
         }
 
-        pub(super) fn lower(&self) {
+        pub(crate) fn lower(&self) {
             let _ = read(&self.reader, &mut [0]);
         }
 
-        pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
+        pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
             self.reader.try_clone()
         }
     }

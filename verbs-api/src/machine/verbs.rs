@@ -1,4 +1,4 @@
-//! The verbs of an emulated device.
+//! The verbs of every device that is made of the model: emulated and simulated ones.
 
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
@@ -7,11 +7,12 @@ use std::sync::Arc;
 use softrnic_model::protection::{RegionChanges, RegionSpec, Translation};
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, CqId, CqModeration, DeviceAttributes, Gid, Key, PdId,
-    PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr, SendOp,
-    SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, Subject, VerbError, Wc, WindowType, XrcdId,
+    PortAttributes, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum, RecvWr,
+    SendOp, SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, Subject, VerbError, Wc, WindowType,
+    XrcdId,
 };
 
-use super::EmulatedContext;
+use super::Home;
 use super::core::{Channel, Core, Registered, Report};
 use super::events::{Closed, EventQueue};
 use super::memory::judge_memory;
@@ -20,59 +21,34 @@ use crate::provider::{
     MemoryCapabilities, MemoryRange, MrKeys, MwBind, PostError, Reregistration, Timeout, Verb,
 };
 
-impl EmulatedContext {
-    /// Does something with the device and passes on the events that come of it. Not for posting
-    /// and polling: it asks whether this is still the process that opened the device.
-    fn with<T>(&self, act: impl FnOnce(&mut Core) -> Verb<T>) -> Verb<T> {
-        if std::process::id() != self.process {
-            return Err(VerbError::Invalid("the device was opened by another process"));
-        }
-        self.with_core(act)
-    }
-
-    fn with_core<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
-        let mut core = self.shared.lock_for_program();
-        let result = act(&mut core);
-        core.dispatch();
-        result
-    }
-
-    /// The same, and sends what that made ready.
-    fn with_send<T>(&self, act: impl FnOnce(&mut Core) -> T) -> T {
-        let mut core = self.shared.lock_for_program();
-        let result = act(&mut core);
-        let now = self.shared.now();
-        core.send(now);
-        self.shared.done(core);
-        result
-    }
-
-    fn judge_port(port: u8) -> Verb<()> {
-        if port == 1 { Ok(()) } else { Err(VerbError::Invalid("port: there is one, number 1")) }
-    }
+/// Does something for a caller that may ask for it. Not for posting and polling.
+fn with<H: Home, T>(home: &H, act: impl FnOnce(&mut Core) -> Verb<T>) -> Verb<T> {
+    home.judge_caller()?;
+    home.with_core(act)
 }
 
-/// How long after the last packet an empty poll returns at once; later ones yield the processor.
-const SPIN_NS: u64 = 30_000;
+fn judge_port(port: u8) -> Verb<()> {
+    if port == 1 { Ok(()) } else { Err(VerbError::Invalid("port: there is one, number 1")) }
+}
 
-impl Context for EmulatedContext {
+impl<H: Home> Context for H {
     fn device(&self) -> &DeviceInfo {
-        &self.info
+        self.info()
     }
 
     fn query_device(&self) -> Verb<DeviceAttributes> {
-        self.with(|core| Ok(core.device.query_device()))
+        with(self, |core| Ok(core.device.query_device()))
     }
 
     fn query_port(&self, port: u8) -> Verb<PortAttributes> {
-        Self::judge_port(port)?;
-        self.with(|core| Ok(core.device.query_port()))
+        judge_port(port)?;
+        with(self, |core| Ok(core.device.query_port()))
     }
 
     fn query_gid(&self, port: u8, index: u32) -> Verb<GidEntry> {
-        Self::judge_port(port)?;
+        judge_port(port)?;
         let index = index as usize;
-        self.with(|core| {
+        with(self, |core| {
             let gid = core.device.gids().get(index).copied();
             let gid = gid.ok_or(VerbError::Invalid("index: past the end of the GID table"))?;
             let interface_index = core.addresses.interface(index);
@@ -81,19 +57,19 @@ impl Context for EmulatedContext {
     }
 
     fn query_pkey(&self, port: u8, index: u16) -> Verb<u16> {
-        Self::judge_port(port)?;
-        self.with(|core| {
+        judge_port(port)?;
+        with(self, |core| {
             let pkey = core.device.pkeys().get(usize::from(index)).copied();
             pkey.ok_or(VerbError::Invalid("index: past the end of the P_Key table"))
         })
     }
 
     fn alloc_pd(&self) -> Verb<PdId> {
-        self.with(|core| core.device.alloc_pd())
+        with(self, |core| core.device.alloc_pd())
     }
 
     fn dealloc_pd(&self, pd: PdId) -> Verb<()> {
-        self.with(|core| core.device.dealloc_pd(pd))
+        with(self, |core| core.device.dealloc_pd(pd))
     }
 
     #[expect(unsafe_code, reason = "the caller vouches for memory that the device will touch")]
@@ -105,7 +81,7 @@ impl Context for EmulatedContext {
         access: Access,
     ) -> Verb<MrKeys> {
         judge_memory(memory.base, memory.len, access)?;
-        self.with(|core| {
+        with(self, |core| {
             // SAFETY: the caller's contract is that of `add`, until the region goes.
             let id = unsafe { core.memory.add(memory.base, memory.len, None) }?;
             let spec = RegionSpec {
@@ -122,8 +98,8 @@ impl Context for EmulatedContext {
 
     #[expect(unsafe_code, reason = "the caller vouches for memory that the device will touch")]
     unsafe fn rereg_mr(&self, lkey: Key, change: &Reregistration) -> Verb<MrKeys> {
-        self.judge_change(lkey, change)?;
-        self.with(|core| {
+        judge_change(self, lkey, change)?;
+        with(self, |core| {
             let new = match change.memory {
                 Some((range, addr)) => {
                     // SAFETY: the caller's contract is that of `add`, until the region goes.
@@ -161,7 +137,7 @@ impl Context for EmulatedContext {
     }
 
     fn dereg_mr(&self, lkey: Key) -> Verb<()> {
-        self.with(|core| {
+        with(self, |core| {
             core.device.deregister(lkey)?;
             core.forget_memory(lkey);
             Ok(())
@@ -173,15 +149,15 @@ impl Context for EmulatedContext {
     }
 
     fn alloc_null_mr(&self, pd: PdId) -> Verb<Key> {
-        self.with(|core| core.alloc_null_mr(pd))
+        with(self, |core| core.alloc_null_mr(pd))
     }
 
     fn alloc_dm(&self, len: usize, log_align: u32) -> Verb<DmId> {
-        self.with(|core| core.alloc_dm(len, log_align))
+        with(self, |core| core.alloc_dm(len, log_align))
     }
 
     fn free_dm(&self, dm: DmId) -> Verb<()> {
-        self.with(|core| core.free_dm(dm))
+        with(self, |core| core.free_dm(dm))
     }
 
     fn reg_dm_mr(
@@ -192,29 +168,29 @@ impl Context for EmulatedContext {
         len: usize,
         access: Access,
     ) -> Verb<MrKeys> {
-        self.with(|core| core.reg_dm_mr(pd, dm, offset, len, access))
+        with(self, |core| core.reg_dm_mr(pd, dm, offset, len, access))
     }
 
     fn memcpy_to_dm(&self, dm: DmId, offset: u64, bytes: &[u8]) -> Verb<()> {
-        self.with(|core| core.memcpy_to_dm(dm, offset, bytes))
+        with(self, |core| core.memcpy_to_dm(dm, offset, bytes))
     }
 
     fn memcpy_from_dm(&self, dm: DmId, offset: u64, into: &mut [u8]) -> Verb<()> {
-        self.with(|core| core.memcpy_from_dm(dm, offset, into))
+        with(self, |core| core.memcpy_from_dm(dm, offset, into))
     }
 
     fn advise_mr(&self, pd: PdId, advice: Advice, sges: &[Sge]) -> Verb<()> {
-        let ranges = self.with(|core| core.judge_advice(pd, advice, sges))?;
+        let ranges = with(self, |core| core.judge_advice(pd, advice, sges))?;
         // Pages may take their time: not under the lock.
         super::memory::follow(advice, &ranges)
     }
 
     fn alloc_mw(&self, pd: PdId, window_type: WindowType) -> Verb<Key> {
-        self.with(|core| core.device.alloc_mw(pd, window_type))
+        with(self, |core| core.device.alloc_mw(pd, window_type))
     }
 
     fn dealloc_mw(&self, window: Key) -> Verb<()> {
-        self.with(|core| {
+        with(self, |core| {
             // The index names it, whatever binds have made of its key.
             let present = core.device.protection().query_window(window);
             core.device.dealloc_mw(present.map_or(window, |(present, ..)| present))
@@ -222,7 +198,7 @@ impl Context for EmulatedContext {
     }
 
     fn bind_mw(&self, qp: QpNum, window: Key, bind: &MwBind) -> Verb<Key> {
-        self.with_send(|core| {
+        self.with_send(None, |core| {
             let (present, _, window_type) = core
                 .device
                 .protection()
@@ -241,8 +217,8 @@ impl Context for EmulatedContext {
     }
 
     fn create_comp_channel(&self) -> Verb<ChannelId> {
-        let events = EventQueue::new().map_err(|_| VerbError::Full("no more descriptors"))?;
-        self.with(|core| {
+        let events = self.event_queue()?;
+        with(self, |core| {
             let id = ChannelId(core.next_channel);
             core.next_channel = core.next_channel.wrapping_add(1);
             core.channels.insert(id, Channel { events: Arc::new(events), users: 0 });
@@ -251,7 +227,7 @@ impl Context for EmulatedContext {
     }
 
     fn destroy_comp_channel(&self, channel: ChannelId) -> Verb<()> {
-        self.with(|core| {
+        with(self, |core| {
             let users = core.channels.get(&channel).ok_or(NO_CHANNEL)?.users;
             if users != 0 {
                 return Err(VerbError::Busy("channel: completion queues report to it"));
@@ -265,19 +241,19 @@ impl Context for EmulatedContext {
 
     fn get_cq_event(&self, channel: ChannelId, timeout: Timeout) -> Verb<Option<CqId>> {
         // An event comes from an armed queue, so the engine is at work already.
-        self.channel_events(channel)?.take(timeout).map_err(|Closed| NO_CHANNEL)
+        let events = channel_events(self, channel)?;
+        self.take_event(&events, timeout)?.map_err(|Closed| NO_CHANNEL)
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn read_cq_event(&self, channel: ChannelId) -> std::io::Result<CqId> {
-        let events = self.channel_events(channel);
+        let events = channel_events(self, channel);
         events.map_err(|error| std::io::Error::from_raw_os_error(error.errno()))?.read()
     }
 
     #[cfg(unix)]
     fn comp_channel_fd(&self, channel: ChannelId) -> Verb<OwnedFd> {
-        let events = self.channel_events(channel)?;
-        events.descriptor().map_err(|_| VerbError::Full("no more descriptors"))
+        descriptor(&*channel_events(self, channel)?)
     }
 
     fn create_cq(&self, entries: u32, channel: Option<ChannelId>) -> Verb<(CqId, u32)> {
@@ -286,7 +262,7 @@ impl Context for EmulatedContext {
 
     fn create_cq_ex(&self, init: &CqInit) -> Verb<(CqId, u32)> {
         let CqInit { entries, channel, timestamps } = *init;
-        self.with(|core| {
+        with(self, |core| {
             if let Some(channel) = channel {
                 core.channels.get(&channel).ok_or(NO_CHANNEL)?;
             }
@@ -303,20 +279,20 @@ impl Context for EmulatedContext {
     }
 
     fn moderate_cq(&self, cq: CqId, moderation: CqModeration) -> Verb<()> {
-        self.with(|core| core.device.moderate_cq(cq, moderation))
+        with(self, |core| core.device.moderate_cq(cq, moderation))
     }
 
     fn query_clock(&self) -> Verb<u64> {
-        Ok(self.shared.now().as_ns())
+        Ok(self.now().as_ns())
     }
 
     fn resize_cq(&self, cq: CqId, entries: u32) -> Verb<u32> {
-        self.with(|core| core.device.resize_cq(cq, entries))?;
+        with(self, |core| core.device.resize_cq(cq, entries))?;
         Ok(entries)
     }
 
     fn destroy_cq(&self, cq: CqId) -> Verb<()> {
-        self.with(|core| {
+        with(self, |core| {
             core.device.destroy_cq(cq)?;
             core.forget_events(Subject::Cq(cq));
             if let Some(report) = core.reports.remove(&cq) {
@@ -331,35 +307,15 @@ impl Context for EmulatedContext {
     }
 
     fn poll_cq(&self, cq: CqId, into: &mut [Wc]) -> Verb<usize> {
-        let mut core = self.shared.lock_for_program();
-        let mut taken = core.device.poll_cq(cq, into)?;
-        let mut idle_ns = 0;
-        if taken == 0 && !into.is_empty() {
-            let now = self.shared.now();
-            core.receive(now);
-            core.duty.polled_at = now;
-            taken = core.device.poll_cq(cq, into)?;
-            if taken == 0 {
-                core.send(now);
-                idle_ns = now.ns_since(core.last_arrival);
-            }
-            // What is owed for a completion that is handed out leaves with what the program posts
-            // next, or at its next look: the program is not kept waiting for it.
-        }
-        let overrun = taken == 0 && core.device.cq_overran(cq);
-        self.shared.done(core);
-        if overrun {
-            return Err(VerbError::Invalid("cq: it has overrun"));
-        }
-        if idle_ns > SPIN_NS {
-            // Both ends may share a processor: whoever waits lets the other one work.
-            std::thread::yield_now();
-        }
-        Ok(taken)
+        Home::poll_cq(self, cq, into)
+    }
+
+    fn wait_cq(&self, cq: CqId, into: &mut [Wc], timeout: Timeout) -> Verb<usize> {
+        Home::wait_cq(self, cq, into, timeout)
     }
 
     fn req_notify_cq(&self, cq: CqId, solicited_only: bool) -> Verb<()> {
-        let relaxed = self.with(|core| {
+        let relaxed = with(self, |core| {
             core.device.req_notify_cq(cq, solicited_only)?;
             if let Some(report) = core.reports.get_mut(&cq)
                 && !std::mem::replace(&mut report.armed, true)
@@ -369,8 +325,7 @@ impl Context for EmulatedContext {
             Ok(core.duty.relaxed)
         })?;
         if relaxed {
-            // Whoever arms is about to sleep: the engine takes over.
-            self.shared.ring();
+            self.sleeper_comes();
         }
         Ok(())
     }
@@ -380,38 +335,38 @@ impl Context for EmulatedContext {
     }
 
     fn create_srq_ex(&self, init: &SrqInit) -> Verb<(SrqId, SrqAttributes)> {
-        self.with(|core| {
+        with(self, |core| {
             let srq = core.device.create_srq_ex(init)?;
             Ok((srq, core.device.query_srq(srq)?))
         })
     }
 
     fn srq_number(&self, srq: SrqId) -> Verb<SrqNum> {
-        self.with(|core| core.device.srq_number(srq))
+        with(self, |core| core.device.srq_number(srq))
     }
 
     fn open_xrcd(&self) -> Verb<XrcdId> {
-        self.with(|core| core.device.open_xrcd())
+        with(self, |core| core.device.open_xrcd())
     }
 
     fn share_xrcd(&self, xrcd: XrcdId) -> Verb<()> {
-        self.with(|core| core.device.share_xrcd(xrcd))
+        with(self, |core| core.device.share_xrcd(xrcd))
     }
 
     fn close_xrcd(&self, xrcd: XrcdId) -> Verb<()> {
-        self.with(|core| core.device.close_xrcd(xrcd))
+        with(self, |core| core.device.close_xrcd(xrcd))
     }
 
     fn modify_srq(&self, srq: SrqId, limit: Option<u32>, max_wr: Option<u32>) -> Verb<()> {
-        self.with(|core| core.device.modify_srq(srq, limit, max_wr))
+        with(self, |core| core.device.modify_srq(srq, limit, max_wr))
     }
 
     fn query_srq(&self, srq: SrqId) -> Verb<SrqAttributes> {
-        self.with(|core| core.device.query_srq(srq))
+        with(self, |core| core.device.query_srq(srq))
     }
 
     fn destroy_srq(&self, srq: SrqId) -> Verb<()> {
-        self.with(|core| {
+        with(self, |core| {
             core.device.destroy_srq(srq)?;
             core.forget_events(Subject::Srq(srq));
             Ok(())
@@ -423,23 +378,23 @@ impl Context for EmulatedContext {
     }
 
     fn create_qp(&self, init: &QpInit) -> Verb<(QpNum, QpCapabilities)> {
-        self.with(|core| {
+        with(self, |core| {
             let qp = core.device.create_qp(init)?;
             Ok((qp, core.device.query_qp(qp)?.0.cap))
         })
     }
 
     fn modify_qp(&self, qp: QpNum, attributes: &QpAttributes, mask: QpAttributeMask) -> Verb<()> {
-        self.with_send(|core| core.device.modify_qp(qp, attributes, mask))
+        self.with_send(None, |core| core.device.modify_qp(qp, attributes, mask))
     }
 
     fn query_qp(&self, qp: QpNum) -> Verb<(QpAttributes, QpInit)> {
-        self.with(|core| core.device.query_qp(qp))
+        with(self, |core| core.device.query_qp(qp))
     }
 
     fn destroy_qp(&self, qp: QpNum) -> Verb<()> {
-        let now = self.shared.now();
-        self.with(|core| {
+        let now = self.now();
+        with(self, |core| {
             // The peer is owed an acknowledgement of what the program has been told of.
             core.send(now);
             core.device.destroy_qp(qp)?;
@@ -451,32 +406,31 @@ impl Context for EmulatedContext {
     }
 
     fn open_qp(&self, xrcd: XrcdId, qp: QpNum) -> Verb<()> {
-        self.with(|core| core.device.open_qp(xrcd, qp))
+        with(self, |core| core.device.open_qp(xrcd, qp))
     }
 
     fn post_send(&self, qp: QpNum, wrs: &[SendWr<'_>]) -> Result<(), PostError> {
-        let mut core = self.shared.lock_for_program();
-        let result = each(wrs, |wr| core.device.post_send(qp, wr));
-        let now = self.shared.now();
-        core.send_first(now, qp);
-        self.shared.done(core);
-        result
+        self.with_send(Some(qp), |core| each(wrs, |wr| core.device.post_send(qp, wr)))
     }
 
     fn post_recv(&self, qp: QpNum, wrs: &[RecvWr<'_>]) -> Result<(), PostError> {
         self.with_core(|core| each(wrs, |wr| core.device.post_recv(qp, wr)))
     }
 
+    fn draw_psn(&self) -> Psn {
+        Home::draw_psn(self)
+    }
+
     fn create_ah(&self, pd: PdId, path: &AddressVector) -> Verb<AhId> {
-        self.with(|core| core.device.create_ah(pd, *path))
+        with(self, |core| core.device.create_ah(pd, *path))
     }
 
     fn destroy_ah(&self, ah: AhId) -> Verb<()> {
-        self.with(|core| core.device.destroy_ah(ah))
+        with(self, |core| core.device.destroy_ah(ah))
     }
 
     fn attach_mcast(&self, qp: QpNum, group: Gid) -> Verb<()> {
-        let joined = self.with(|core| {
+        let joined = with(self, |core| {
             let first = core.device.attach_mcast(qp, group)?;
             if first && core.link.join(group).is_err() {
                 core.device.detach_mcast(qp, group)?;
@@ -484,7 +438,7 @@ impl Context for EmulatedContext {
             }
             Ok(first)
         })?;
-        if joined && self.shared.watch_sockets().is_err() {
+        if joined && self.groups_changed().is_err() {
             self.detach_mcast(qp, group)?;
             return Err(VerbError::Full("no more descriptors to wait for the group"));
         }
@@ -492,7 +446,7 @@ impl Context for EmulatedContext {
     }
 
     fn detach_mcast(&self, qp: QpNum, group: Gid) -> Verb<()> {
-        let left = self.with(|core| {
+        let left = with(self, |core| {
             let last = core.device.detach_mcast(qp, group)?;
             if last {
                 core.link.leave(group);
@@ -501,65 +455,75 @@ impl Context for EmulatedContext {
         })?;
         if left {
             // Should this fail, the other sockets are found by the engine's next look all the same.
-            let _ = self.shared.watch_sockets();
+            let _ = self.groups_changed();
         }
         Ok(())
     }
 
     fn get_async_event(&self, timeout: Timeout) -> Verb<Option<AsyncEvent>> {
-        self.asynchronous.take(timeout).map_err(|Closed| VerbError::Invalid("the device is closed"))
+        let event = self.take_event(self.asynchronous(), timeout)?;
+        event.map_err(|Closed| VerbError::Invalid("the device is closed"))
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn read_async_event(&self) -> std::io::Result<AsyncEvent> {
-        self.asynchronous.read()
+        self.asynchronous().read()
     }
 
     #[cfg(unix)]
     fn async_fd(&self) -> Verb<OwnedFd> {
-        self.asynchronous.descriptor().map_err(|_| VerbError::Full("no more descriptors"))
+        descriptor(self.asynchronous())
     }
 
     fn flush(&self) {
-        let now = self.shared.now();
+        let now = self.now();
         // A child of fork owes nobody anything.
-        let _ = self.with(|core| {
+        let _ = with(self, |core| {
             core.send(now);
             Ok(())
         });
     }
 
     fn counters(&self) -> Verb<Vec<Counter>> {
-        self.with(|core| Ok(core.counters()))
+        with(self, |core| Ok(core.counters()))
     }
 }
 
 const NO_CHANNEL: VerbError = VerbError::NoSuchObject("channel: no such completion channel");
 
-impl EmulatedContext {
-    fn channel_events(&self, channel: ChannelId) -> Verb<Arc<EventQueue<CqId>>> {
-        self.with(|core| {
-            core.channels.get(&channel).map(|channel| Arc::clone(&channel.events)).ok_or(NO_CHANNEL)
-        })
-    }
+fn channel_events<H: Home>(home: &H, channel: ChannelId) -> Verb<Arc<EventQueue<CqId>>> {
+    with(home, |core| {
+        core.channels.get(&channel).map(|channel| Arc::clone(&channel.events)).ok_or(NO_CHANNEL)
+    })
+}
 
-    /// Judges the memory that a region has after a change, by the rights that it has then.
-    fn judge_change(&self, lkey: Key, change: &Reregistration) -> Verb<()> {
-        let before = self.with(|core| {
-            let region = core.device.protection().query_region(lkey);
-            Ok(region.and_then(|is| Some((is.access, *core.regions.get(&lkey.index())?))))
-        })?;
-        // A key that names nothing is refused by the change itself.
-        let Some((access, registered)) = before else { return Ok(()) };
-        let Registered::Program { base, len, .. } = registered else {
-            return Err(VerbError::Invalid("mr: only memory of the program can be reregistered"));
-        };
-        let (base, len) = match change.memory {
-            Some((memory, _)) => (memory.base.cast_const(), memory.len),
-            None => (std::ptr::without_provenance(base), len),
-        };
-        judge_memory(base, len, change.access.unwrap_or(access))
-    }
+#[cfg(unix)]
+fn descriptor<T>(events: &EventQueue<T>) -> Verb<OwnedFd> {
+    events.descriptor().map_err(|error| {
+        if error.kind() == std::io::ErrorKind::Unsupported {
+            VerbError::NotSupported("events of this device have no descriptors")
+        } else {
+            VerbError::Full("no more descriptors")
+        }
+    })
+}
+
+/// Judges the memory that a region has after a change, by the rights that it has then.
+fn judge_change<H: Home>(home: &H, lkey: Key, change: &Reregistration) -> Verb<()> {
+    let before = with(home, |core| {
+        let region = core.device.protection().query_region(lkey);
+        Ok(region.and_then(|is| Some((is.access, *core.regions.get(&lkey.index())?))))
+    })?;
+    // A key that names nothing is refused by the change itself.
+    let Some((access, registered)) = before else { return Ok(()) };
+    let Registered::Program { base, len, .. } = registered else {
+        return Err(VerbError::Invalid("mr: only memory of the program can be reregistered"));
+    };
+    let (base, len) = match change.memory {
+        Some((memory, _)) => (memory.base.cast_const(), memory.len),
+        None => (std::ptr::without_provenance(base), len),
+    };
+    judge_memory(base, len, change.access.unwrap_or(access))
 }
 
 /// Posts requests until one is refused.
