@@ -4,7 +4,7 @@
 use std::io;
 
 use softrnic_model::verbs::QpNum;
-use softrnic_model::{Device, FrameOut, Instant, Memory};
+use softrnic_model::{Device, Filled, FrameOut, Instant, Memory};
 
 use crate::{Link, Outgoing};
 
@@ -104,8 +104,18 @@ fn transmit<M: Memory + ?Sized>(
     let mut frame = FrameOut::default();
     while sent < PORTION && link.ready() && next(device, &mut frame) {
         let outgoing = Outgoing { route: frame.route, len: frame.len(), damage: None };
-        link.transmit(now, outgoing, &mut |out| device.fill(now, memory, &frame, out))?;
-        sent += 1;
+        let before = sent;
+        link.transmit_run(now, outgoing, &mut |out| {
+            sent += 1;
+            match device.fill_run(now, memory, &mut frame, out) {
+                Filled::AndMore if sent == PORTION => Filled::Once,
+                filled => filled,
+            }
+        })?;
+        if sent == before {
+            // A link that has not asked for the frame will not do so next time either.
+            break;
+        }
     }
     Ok(sent)
 }
