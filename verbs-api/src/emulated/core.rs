@@ -250,10 +250,10 @@ impl Core {
 
     /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
     /// on it counts as woken.
-    pub(super) fn must_wake_engine(&mut self, now: impl FnOnce() -> Instant) -> bool {
+    pub(super) fn must_wake_engine(&mut self) -> bool {
         // A sleeping engine does not see what a poll has left owed. It waits for the program's
         // next look, but no longer than a relaxed engine would.
-        let owed = self.device.has_work().then(|| now().plus_ns(OWED_NS));
+        let owed = self.device.has_work().then(|| self.device.now().plus_ns(OWED_NS));
         match owed.into_iter().chain(self.next_deadline()).min() {
             Some(due) if due < self.duty.wakes_at => {
                 self.duty.wakes_at = due;
