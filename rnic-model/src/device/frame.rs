@@ -61,18 +61,6 @@ pub enum Filled {
     AndMore,
 }
 
-/// What became of a frame that was to be filled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filled {
-    /// It must not be sent.
-    Not,
-    /// It was.
-    Once,
-    /// It was, and the next frame is like it: of the same length, to the same queue pair on the same
-    /// route.
-    AndMore,
-}
-
 impl Default for FrameOut {
     /// A frame that is never due.
     fn default() -> Self {
