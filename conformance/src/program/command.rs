@@ -354,7 +354,7 @@ fn post(args: &mut Arguments) -> Result<Post, Reason> {
         elements: elements(args)?,
         to: args.read("to", zero.clone(), value)?,
         rkey: args.read("rkey", zero, value)?,
-        imm: args.read("imm", None, |text| some_number(text))?,
+        imm: args.read("imm", None, some_number)?,
         inv: args.read("inv", None, some_value)?,
         compare: args.number("compare", 0)?,
         swap: args.number("swap", 0)?,
@@ -373,7 +373,7 @@ fn post(args: &mut Arguments) -> Result<Post, Reason> {
         variant: args.number("variant", 1)?,
         rights: args.read("rights", Access::REMOTE, rights)?,
         dest: args.read("dest", None, |text| Ok(some_number(text)?.map(QpNum::new)))?,
-        qkey: args.read("qkey", None, |text| some_number(text))?,
+        qkey: args.read("qkey", None, some_number)?,
         srq: args.number("srq", 0)?,
     })
 }
