@@ -246,7 +246,7 @@ impl FromStr for Command {
             "qp" => Action::Qp(qp_setup(&mut args)?),
             "region" => Action::Region(RegionSetup {
                 name: args.word("the name of a region")?,
-                len: args.number("len", 4096)?,
+                len: args.read("len", 4096, region_len)?,
                 access: args.read("rights", default_rights(), rights)?,
                 pd: args.pair("pd").unwrap_or_else(|| "pd".into()),
             }),
@@ -290,6 +290,15 @@ impl FromStr for Command {
         args.finish()?;
         Ok(Self { text: line.trim().to_owned(), action })
     }
+}
+
+/// More than any case needs; whoever may ask a helper shall not be able to exhaust its host.
+const REGION_MAX: u64 = 64 << 20;
+
+fn region_len(text: &str) -> Result<usize, Reason> {
+    let len = number(text)?;
+    let fits = usize::try_from(len).ok().filter(|_| len <= REGION_MAX);
+    fits.ok_or_else(|| format!("{len} bytes are more than {REGION_MAX}"))
 }
 
 /// All rights that every device knows.
@@ -481,6 +490,7 @@ mod tests {
             ("recv sge=buf", "sge: an element is PLACE:LENGTH"),
             ("memory 7 len=1", "\"7\" is no place (such as buf+8)"),
             ("memory buf", "len= is missing"),
+            ("region big len=67108865", "len: 67108865 bytes are more than 67108864"),
             ("state now", "\"now\" means nothing here"),
         ] {
             assert_eq!(line.parse::<Command>().unwrap_err(), why, "{line}");
