@@ -24,6 +24,6 @@ mod timer;
 pub mod verbs;
 pub mod wire;
 
-pub use device::{Device, DeviceConfig, FrameOut};
+pub use device::{Device, DeviceConfig, Filled, FrameOut};
 pub use memory::{Memory, MemoryFault, MemoryId};
 pub use time::Instant;

@@ -1,6 +1,7 @@
 //! Commands carried out on an open device.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use softrnic_model::verbs::{
     SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WcOpcode, WindowType,
     XrcSrq, XrcdId,
 };
+use softrnic_verbs::Context;
 use softrnic_verbs::provider::{self, MwBind};
 
 use super::{
@@ -56,8 +58,6 @@ const HOPS: u8 = 64;
 const ELEMENTS: u32 = 4;
 /// Bytes that may be sent inline.
 const INLINE: u32 = 64;
-/// GIDs that are looked at for one that can be used.
-const GIDS_MAX: u32 = 256;
 
 impl Local {
     /// A program on `verbs` that sends from its first address.
@@ -65,14 +65,29 @@ impl Local {
     /// # Errors
     /// The device has no address.
     pub fn new(verbs: Arc<dyn provider::Context>) -> Result<Self, VerbError> {
-        let gids = (0..GIDS_MAX).map_while(|index| verbs.query_gid(1, index).ok().zip(Some(index)));
-        let usable = |entry: &provider::GidEntry| {
-            entry.gid != Gid::default() && entry.gid_type == provider::GidType::RoceV2
+        let first = Context::new(Arc::clone(&verbs)).first_gid();
+        let (sgid_index, gid) = first.map_err(|error| error.source)?;
+        Ok(Self::sending_from(verbs, sgid_index, gid))
+    }
+
+    /// The same, sending from `address` if the device has that.
+    ///
+    /// # Errors
+    /// As [`Local::new`].
+    pub fn reached_at(
+        verbs: Arc<dyn provider::Context>,
+        address: IpAddr,
+    ) -> Result<Self, VerbError> {
+        let wanted = Gid::from(address);
+        let is_it = |index: &u8| {
+            verbs.query_gid(1, (*index).into()).is_ok_and(|entry| {
+                entry.gid == wanted && entry.gid_type == provider::GidType::RoceV2
+            })
         };
-        let found = gids.into_iter().find(|(entry, _)| usable(entry));
-        let (entry, index) = found.ok_or(VerbError::Unreachable("the device has no address"))?;
-        let sgid_index = u8::try_from(index).unwrap_or(0);
-        Ok(Self::sending_from(verbs, sgid_index, entry.gid))
+        match (0..=u8::MAX).find(is_it) {
+            Some(index) => Ok(Self::sending_from(verbs, index, wanted)),
+            None => Self::new(verbs),
+        }
     }
 
     /// The same for an address that is known.

@@ -49,7 +49,8 @@ pub fn client(stream: &TcpStream, verbs: &Arc<dyn Context>) -> io::Result<u64> {
     stream.set_read_timeout(Some(IDLE))?;
     let mut lines = BufReader::new(stream);
     let mut out = stream;
-    let program = Local::new(Arc::clone(verbs));
+    // Its packets come to where its words came to.
+    let program = Local::reached_at(Arc::clone(verbs), stream.local_addr()?.ip());
     let mut program = program.map_err(|error| io::Error::other(error.to_string()))?;
     for count in 0.. {
         let mut line = String::new();

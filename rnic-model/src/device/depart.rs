@@ -1,6 +1,6 @@
 //! A packet departs: which queue pair is next, what its next frame is, and how it is filled.
 
-use super::{BURST_MAX, Device, FrameOut, Origin, Payload};
+use super::{BURST_MAX, Device, Filled, FrameOut, Origin, Payload};
 use crate::Instant;
 use crate::counters::Counter;
 use crate::memory::Memory;
@@ -23,7 +23,6 @@ impl Device {
                 if responder::next_frame(qp, frame)
                     || requester::next_frame(qp, &mut self.shared, frame)
                 {
-                    self.burst += 1;
                     return true;
                 }
                 qp.listed = false;
@@ -39,6 +38,7 @@ impl Device {
     /// this puts what the program waits for before answers that can wait; those stay for
     /// [`Device::next_frame`].
     pub fn next_request(&mut self, qp: QpNum, frame: &mut FrameOut) -> bool {
+        self.burst = 0;
         self.qps.get_mut(qp).is_some_and(|qp| requester::next_frame(qp, &mut self.shared, frame))
     }
 
@@ -76,7 +76,9 @@ impl Device {
         let (head, rest) = out.split_at_mut(header.len());
         head.copy_from_slice(header);
         let (payload, pad) = rest.split_at_mut(payload_end - header.len());
-        pad.fill(0);
+        if !pad.is_empty() {
+            pad.fill(0);
+        }
         match frame.payload {
             Payload::None => {}
             Payload::Message { wqe, offset } => {
@@ -102,6 +104,32 @@ impl Device {
             Origin::Cnp => responder::notified(qp, shared),
             Origin::Late => {}
         }
+        self.burst += 1;
         true
+    }
+
+    /// The same, and makes the next frame in the place of this one when it is like it. Most frames
+    /// are followed by such ones, which leave by a shorter way.
+    pub fn fill_run<M: Memory + ?Sized>(
+        &mut self,
+        now: Instant,
+        memory: &M,
+        frame: &mut FrameOut,
+        out: &mut [u8],
+    ) -> Filled {
+        if !self.fill(now, memory, frame, out) {
+            return Filled::Not;
+        }
+        let Some(qp) = self.qps.at_mut(frame.owner).filter(|_| self.burst < BURST_MAX) else {
+            return Filled::Once;
+        };
+        let follows = match frame.origin {
+            Origin::Request { ends_request: false, .. } => {
+                requester::next_frame(qp, &mut self.shared, frame)
+            }
+            Origin::Response => responder::next_frame(qp, frame),
+            Origin::Request { .. } | Origin::Cnp | Origin::Late => false,
+        };
+        if follows && frame.len() == out.len() { Filled::AndMore } else { Filled::Once }
     }
 }

@@ -49,6 +49,18 @@ pub(crate) enum Origin {
     Late,
 }
 
+/// What became of a frame that was to be filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// It must not be sent.
+    Not,
+    /// It was.
+    Once,
+    /// It was, and the next frame is like it: of the same length, to the same queue pair on the same
+    /// route.
+    AndMore,
+}
+
 impl Default for FrameOut {
     /// A frame that is never due.
     fn default() -> Self {
@@ -80,6 +92,7 @@ impl FrameOut {
 
     /// Bytes from the BTH to the end of the pad; the ICRC comes on top.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.header.as_slice().len() + (self.payload_len as usize).next_multiple_of(4)
     }

@@ -27,7 +27,7 @@ use crate::verbs::{
 };
 
 pub use config::DeviceConfig;
-pub use frame::FrameOut;
+pub use frame::{Filled, FrameOut};
 pub(crate) use frame::{Origin, Payload};
 use qp_table::QpTable;
 use shared::Port;
@@ -49,7 +49,7 @@ pub struct Device {
     shared: Shared,
     /// Queue pairs that may have something to send, each at most once.
     ready: VecDeque<u32>,
-    /// Frames that the first of them has sent without a break.
+    /// Frames that left since the turn of the first of them began.
     burst: u32,
 }
 
@@ -155,6 +155,7 @@ impl Device {
 
     /// Whether [`Device::next_frame`] may have a frame.
     #[must_use]
+    #[inline]
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -162,8 +163,16 @@ impl Device {
     /// Tells the time, which completions are stamped with. [`Device::on_frame`], [`Device::fill`] and
     /// [`Device::on_time`] tell it as well; what completes by other calls has the time of the last
     /// of these.
+    #[inline]
     pub fn set_now(&mut self, now: Instant) {
         self.shared.now = now;
+    }
+
+    /// The time that it was told last.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.shared.now
     }
 
     /// Time has passed: retries what was not answered.

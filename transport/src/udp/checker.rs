@@ -68,13 +68,13 @@ impl Maker {
         identification: u16,
         packet: &[u8],
     ) -> [u8; ICRC_LEN] {
-        let seed = self.seed(route, packet.len() + ICRC_LEN);
+        let seed = self.route(route).seed(packet.len() + ICRC_LEN);
         seed.with_identification(identification).finish(packet)
     }
 
-    /// The ICRC of what comes before a packet on `route` with this many bytes of UDP payload.
-    pub(crate) fn seed(&mut self, route: &Route, udp_payload_len: usize) -> IcrcSeed {
-        self.0.of(route).icrc.seed(udp_payload_len)
+    /// What the ICRCs of all packets on `route` have in common.
+    pub(crate) fn route(&mut self, route: &Route) -> IcrcRoute {
+        self.0.of(route).icrc
     }
 }
 

@@ -67,6 +67,9 @@ pub(crate) struct Duty {
     pub(crate) patience_ns: u64,
     /// Completion queues that owe an event: somebody sleeps, or is about to.
     pub(crate) armed: u32,
+    /// The program has dealt with all completions and looked for more since it last posted a send:
+    /// a peer may be waiting for what it posts next.
+    pub(crate) idle: bool,
     /// The engine leaves the sockets alone for a moment.
     pub(crate) relaxed: bool,
     /// When the engine wakes by itself.
@@ -140,8 +143,15 @@ impl Core {
 
     /// Sends what is due, first what was just posted to a queue pair.
     pub(crate) fn send_first(&mut self, now: Instant, qp: QpNum) {
+        let idle = std::mem::take(&mut self.duty.idle);
         self.step(|core| {
-            pump::send_first(&mut core.device, &mut *core.link, &core.memory, now, qp)
+            let Self { device, link, memory, .. } = core;
+            let requests = pump::send_requests(device, &mut **link, memory, now, qp)?;
+            if idle {
+                // A datagram is sooner there than a burst.
+                link.flush(now)?;
+            }
+            Ok(requests + pump::send(device, &mut **link, memory, now)?)
         });
     }
 
@@ -251,10 +261,10 @@ impl Core {
 
     /// Whether the engine has to be woken for what is due: it would sleep for too long. From then
     /// on it counts as woken.
-    pub(crate) fn must_wake_engine(&mut self, now: impl FnOnce() -> Instant) -> bool {
+    pub(crate) fn must_wake_engine(&mut self) -> bool {
         // A sleeping engine does not see what a poll has left owed. It waits for the program's
         // next look, but no longer than a relaxed engine would.
-        let owed = self.device.has_work().then(|| now().plus_ns(OWED_NS));
+        let owed = self.device.has_work().then(|| self.device.now().plus_ns(OWED_NS));
         match owed.into_iter().chain(self.next_deadline()).min() {
             Some(due) if due < self.duty.wakes_at => {
                 self.duty.wakes_at = due;
