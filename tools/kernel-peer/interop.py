@@ -30,7 +30,8 @@ NOT_RUN = "not run for want of time"
 def arguments():
     parser = argparse.ArgumentParser(description="softrnic against a kernel's soft-RoCE")
     parser.add_argument("--quick", action="store_true", help="a few pairings of each kind, about three minutes")
-    parser.add_argument("--filter", default="", help="only pairings whose title has this text")
+    parser.add_argument("--filter", action="append", default=[], metavar="TEXT",
+                        help="only pairings whose title has this text; may be repeated")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target" / "debug", help="folder of the softrnic command")
     parser.add_argument("--cache", type=pathlib.Path, default=ROOT / "target" / "kernel-peer", help="folder of the kernel")
     parser.add_argument("--markdown", type=pathlib.Path, help="write the results to this file as well")
@@ -86,7 +87,7 @@ def play(chosen, machine, wire, options, folder):
 def main():
     options = arguments()
     chosen = [pairing for pairing in all_pairings()
-              if options.filter in pairing.title() and (pairing.quick or not options.quick)]
+              if any(text in pairing.title() for text in options.filter or [""]) and (pairing.quick or not options.quick)]
     # Those of every kind first: a run that is cut short has seen all kinds.
     chosen.sort(key=lambda pairing: not pairing.quick)
     if options.list:

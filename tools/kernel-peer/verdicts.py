@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A page about a device from its results: verdicts.py TITLE RESULTS.json DEVIATIONS.toml >docs/devices/NAME.md
+"""A page about a device from its results: verdicts.py TITLE DEVIATIONS.toml RESULTS.json... >docs/devices/NAME.md
 
-RESULTS.json is what `softrnic conform --backend hardware --results` has written.
+Results are what `softrnic conform --results` has written: over the verbs (`--backend hardware`), from the wire (`--peer`).
+A case that is not applicable in one of them counts by the other.
 """
 
 import collections
@@ -15,21 +16,27 @@ def matches(pattern, case):
 
 
 def main():
-    title, results, deviations = sys.argv[1:]
-    with open(results) as file:
-        report = json.load(file)
+    title, deviations, *files = sys.argv[1:]
+    reports = [json.load(open(file)) for file in files]
+    results = {}
+    for report in reports:
+        for result in report["results"]:
+            known = results.get(result["name"])
+            if known is None or known["status"] == "not-applicable":
+                results[result["name"]] = result
     with open(deviations, "rb") as file:
         declared = tomllib.load(file).get("deviation", [])
     families = collections.defaultdict(collections.Counter)
     wrong = {}
-    for result in report["results"]:
+    for result in results.values():
         status = result["status"]
         if status in ("fail", "deviation"):
             wrong[result["name"]] = result["message"]
         families[result["name"].split("/")[0]][status if status != "fail" else "deviation"] += 1
     print(f"# {title}\n")
-    print(f"Judged by `softrnic conform --backend hardware`; made by `tools/kernel-peer/verdicts.py`. Device: {report['device']}.")
-    print("What only packets can ask is not applicable here: a device is judged from the wire by `conform --peer`.\n")
+    judged = ", ".join(f"{report['device']} ({len(report['results'])} cases)" for report in reports)
+    print(f"Judged by `softrnic conform`: {judged}. Made by `tools/kernel-peer/verdicts.py`.")
+    print("Not applicable is what the device does not have, and what was not asked from the wire.\n")
     print("| family | as the rules say | otherwise | not applicable |\n|---|---|---|---|")
     total = collections.Counter()
     for family, counts in families.items():
