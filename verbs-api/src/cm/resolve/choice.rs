@@ -61,7 +61,7 @@ pub(super) fn first<T: AsRef<[GidEntry]>>(v4: bool, devices: &[T]) -> Option<(Ho
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
             SocketAddrV6::new(v6, 0, 0, entry.interface_index).into()
         }
-        ip => SocketAddr::new(ip, 0),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => SocketAddr::new(ip, 0),
     };
     Some((holder, address))
 }
