@@ -7,6 +7,7 @@
 
 mod api;
 mod error;
+pub mod resolve;
 mod types;
 
 pub use api::{Cm, ConnectionManager, Resolver};

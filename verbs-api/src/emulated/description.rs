@@ -26,6 +26,14 @@ pub struct Description {
 }
 
 impl EmulatedConfig {
+    /// The GID table that the device with this configuration would have.
+    #[must_use]
+    pub fn gids(&self) -> Vec<GidEntry> {
+        let all = interfaces::all().unwrap_or_default();
+        let config = self.clone().resolved(&all).unwrap_or_else(|_| self.clone());
+        View::of(&config, &all).addresses.iter().map(gid_entry).collect()
+    }
+
     /// What the device with this configuration would be.
     #[must_use]
     pub fn describe(&self) -> Description {
@@ -36,18 +44,21 @@ impl EmulatedConfig {
         // The receive buffer decides nothing that is told here.
         let mut device = Device::new(config.device(SLOT_ALONE, gids, view.mtu, 0));
         device.set_port_state(view.state);
-        let gid = |address: &Address| GidEntry {
-            gid: address.ip.into(),
-            gid_type: GidType::RoceV2,
-            interface_index: address.interface,
-        };
         Description {
             info: EmulatedContext::info_of(&config),
             attributes: device.query_device(),
             port: device.query_port(),
-            gids: view.addresses.iter().map(gid).collect(),
+            gids: view.addresses.iter().map(gid_entry).collect(),
             pkeys: device.pkeys().to_vec(),
         }
+    }
+}
+
+fn gid_entry(address: &Address) -> GidEntry {
+    GidEntry {
+        gid: address.ip.into(),
+        gid_type: GidType::RoceV2,
+        interface_index: address.interface,
     }
 }
 
@@ -64,6 +75,7 @@ mod tests {
         let port = super::super::free_port().unwrap();
         let config = EmulatedConfig::new(Ipv4Addr::new(127, 83, 0, 1).into()).with_port(port);
         let described = config.describe();
+        assert_eq!(config.gids(), described.gids);
         let open = EmulatedContext::open(config).unwrap();
         assert_eq!(*open.device(), described.info);
         assert_eq!(open.query_device(), Ok(described.attributes));

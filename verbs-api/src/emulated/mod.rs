@@ -96,7 +96,7 @@ pub fn open_pair_with(
 }
 
 /// A UDP port that was free a moment ago on the loopback addresses.
-fn free_port() -> Result<u16, OpenError> {
+pub(crate) fn free_port() -> Result<u16, OpenError> {
     let socket = UdpSocket::bind((IpAddr::from([127, 0, 0, 1]), 0));
     let port = socket.and_then(|socket| socket.local_addr()).map(|at| at.port());
     port.map_err(|error| OpenError::System("no free UDP port", error))
