@@ -429,7 +429,7 @@ fn members_tell_how_they_are_doing_and_who_does_not_answer_is_not_waited_for() {
     let (_silent, _b) = world.one(1);
     let reporter = std::thread::spawn(move || {
         assert_eq!(notice(&mut a), Notice::StatusWanted);
-        a.report(&Status { queue_pairs: 3, dropped: 9, ..Status::default() });
+        a.report(&Status { queue_pairs: 3, dropped: 9, ..Status::default() }, Vec::new());
         a
     });
     let all = services().unwrap();
