@@ -50,7 +50,8 @@ async fn ask(connector: Connector, server: SocketAddr, number: u8) -> Result<()>
 
 async fn run() -> Result<()> {
     let (near, far) = emulated::open_pair()?;
-    let listener = Connector::new(&[far])?.listen("127.0.0.3:0".parse()?)?;
+    // Devices stay open as long as somebody has them; this one shall outlive its listener.
+    let listener = Connector::new(std::slice::from_ref(&far))?.listen("127.0.0.3:0".parse()?)?;
     let server = listener.local();
     let serving = tokio::spawn(serve(listener));
     let connector = Connector::new(&[near])?;
@@ -66,6 +67,7 @@ async fn run() -> Result<()> {
     // Now nobody listens any more.
     let late = connector.connect_async(server, &Options::default(), queue_pair).await;
     assert_eq!(late.err(), Some(ConnectError::NoListener));
+    drop(far);
     println!("{CLIENTS} clients were served at {server}");
     Ok(())
 }
