@@ -15,6 +15,7 @@ mod meeting;
 mod mpi;
 mod perftest;
 mod qperf;
+mod rdmacm_engines;
 mod rdmacm_perftest;
 mod rdmacm_utils;
 mod recorded;

@@ -38,6 +38,8 @@ pub(crate) struct Meeting<'a> {
     /// Whether the server ends by itself; else it is killed.
     pub(crate) server_ends: bool,
     pub(crate) setting: Setting<'a>,
+    /// The path of the program, if it is not to be looked for by its name.
+    pub(crate) program: Option<&'a str>,
 }
 
 impl<'a> Meeting<'a> {
@@ -48,6 +50,7 @@ impl<'a> Meeting<'a> {
             places: Places::Two,
             server_ends: true,
             setting: Setting::default(),
+            program: None,
         }
     }
 
@@ -68,7 +71,9 @@ impl<'a> Meeting<'a> {
         let port = free_port().to_string();
         let start = |line: &str, own: IpAddr| {
             let mut command = on_device(own, &self.setting);
-            for word in line.split_whitespace() {
+            let (name, arguments) = line.split_once(' ').unwrap_or((line, ""));
+            command.arg(self.program.unwrap_or(name));
+            for word in arguments.split_whitespace() {
                 command.arg(match word {
                     "SERVER" => there.to_string(),
                     "CLIENT" => here.to_string(),

@@ -17,9 +17,15 @@ fn rping() {
     }
     let lines = [
         ("rping -s -a SERVER -p PORT -C 1000 -V", "rping -c -a SERVER -p PORT -C 1000 -V"),
-        ("rping -s -a 0.0.0.0 -p PORT -C 20 -V -S 65536", "rping -c -a SERVER -p PORT -C 20 -V -S 65536"),
+        (
+            "rping -s -a 0.0.0.0 -p PORT -C 20 -V -S 65536",
+            "rping -c -a SERVER -p PORT -C 20 -V -S 65536",
+        ),
         // Queue pairs of its own; the client bound to its address.
-        ("rping -s -a SERVER -p PORT -C 20 -V -q", "rping -c -a SERVER -I CLIENT -p PORT -C 20 -V -q"),
+        (
+            "rping -s -a SERVER -p PORT -C 20 -V -q",
+            "rping -c -a SERVER -I CLIENT -p PORT -C 20 -V -q",
+        ),
     ];
     all_meet(lines.iter().flat_map(|(server, client)| everywhere(&Meeting::new(server, client))));
 }
