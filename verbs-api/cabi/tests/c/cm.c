@@ -283,8 +283,9 @@ static void endpoints(void)
 	rdma_destroy_event_channel(channel);
 	rdma_destroy_ep(id);
 
-	/* Refused. */
+	/* Refused. The attributes name queues that went with the endpoint. */
 	rdma_destroy_ep(listener);
+	attr = small_qp(IBV_QPT_RC);
 	CHECK(!rdma_create_ep(&id, info, NULL, &attr));
 	GIVES(rdma_connect(id, NULL), -1);
 	CHECK(errno == ECONNREFUSED && id->event->event == RDMA_CM_EVENT_REJECTED);
