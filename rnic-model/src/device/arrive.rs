@@ -42,6 +42,9 @@ impl Device {
         if number == QpNum::MULTICAST || route.dst.is_multicast() {
             return self.multicast(memory, route, &packet);
         }
+        if number == QpNum::GSI {
+            return self.gsi.arrives(route, &packet);
+        }
         let shared = &mut self.shared;
         let qp = self.qps.get_mut(number).ok_or(Counter::DropUnknownQp)?;
         if route.congestion_experienced() {

@@ -8,14 +8,16 @@
 //! A request carries a sequence number of the client's choice, its answer the same one. What the
 //! service says unasked carries 0.
 
+use softrnic_model::cm::{ListenAt, ServiceId};
 use softrnic_model::wire::Route;
 
 use super::codec::{Reader, Writer};
 use super::{Place, Refusal, Row, Status};
 use crate::link::PACKET_LEN_MAX;
+use crate::ports::Reservation;
 
 /// Changes with the meaning of any message.
-pub(super) const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 2;
 /// The most addresses that one request names, and that one device has.
 pub(super) const PLACES_MAX: usize = 64;
 /// So many rows fit a message, however many addresses they have.
@@ -31,10 +33,16 @@ pub(super) enum Request {
     Attach { program: String, device: String, places: Vec<Place> },
     /// An address is not used any more. Not answered.
     Detach(Place),
-    /// Datagrams to the general services queue pair of its addresses are wanted, or no more.
+    /// Datagrams to the general services queue pair of its addresses that name its slot, or a
+    /// service that it listens to, are wanted, or no more.
     Gsi(bool),
     /// What [`Answer::StatusWanted`] asks for. Not answered.
     Status(Status),
+    /// A port of the connection manager; port 0 is any. Answered with [`Answer::Reserved`], and again
+    /// for one that it has already, to listen there.
+    Reserve(Reservation),
+    /// A port is not used any more. Not answered.
+    Release(ServiceId, ListenAt),
     /// All clients: any number of [`Answer::Rows`], then [`Answer::Listed`].
     List,
     /// The end of the client. Not answered; a copy of the connection that a forked child still
@@ -52,6 +60,8 @@ pub(super) enum Answer {
     Refused(Refusal),
     /// Done.
     Done,
+    /// The port, or other service, is the client's.
+    Reserved(ServiceId),
     /// A datagram for queue pair 1, its ICRC checked and removed.
     Gsi { route: Route, packet: Vec<u8> },
     /// Unasked: how is it going? See [`Request::Status`].
@@ -89,6 +99,14 @@ impl Request {
             }
             Self::List => out = head(5),
             Self::Leave => out = head(6),
+            Self::Reserve(wanted) => {
+                out = head(7);
+                out.reservation(*wanted);
+            }
+            Self::Release(service, at) => {
+                out = head(8);
+                out.u64(service.0).listen_at(*at);
+            }
         }
         out.0
     }
@@ -113,6 +131,8 @@ impl Request {
                 4 => Self::Status(body.status()?),
                 5 => Self::List,
                 6 => Self::Leave,
+                7 => Self::Reserve(body.reservation()?),
+                8 => Self::Release(ServiceId(body.u64()?), body.listen_at()?),
                 _ => return None,
             })
         };
@@ -136,6 +156,7 @@ impl Answer {
             Self::StatusWanted => 69,
             Self::Rows(_) => 70,
             Self::Listed { .. } => 71,
+            Self::Reserved(_) => 72,
         };
         let mut out = Writer::default();
         out.u8(VERSION).u8(kind).u16(sequence);
@@ -149,6 +170,9 @@ impl Answer {
             Self::Done | Self::StatusWanted => {}
             Self::Gsi { route, packet } => {
                 out.route(route).bytes(packet);
+            }
+            Self::Reserved(service) => {
+                out.u64(service.0);
             }
             Self::Rows(rows) => {
                 let rows: Vec<&Row> = rows.iter().collect();
@@ -176,6 +200,7 @@ impl Answer {
                 68 => Self::Gsi { route: body.route()?, packet: body.rest().to_vec() },
                 69 => Self::StatusWanted,
                 70 => Self::Rows(body.list(take_row)?),
+                72 => Self::Reserved(ServiceId(body.u64()?)),
                 71 => Self::Listed { service: body.u32()?, keeper: body.u32()? },
                 _ => return None,
             })
@@ -251,6 +276,18 @@ mod tests {
             Request::Status(status),
             Request::List,
             Request::Leave,
+            Request::Reserve(reservations()[0]),
+            Request::Reserve(reservations()[1]),
+            Request::Release(ServiceId(7), ListenAt::V6),
+        ]
+    }
+
+    fn reservations() -> [Reservation; 2] {
+        let at = ListenAt::One("fd00::1".parse().unwrap());
+        let service = ServiceId(0x0106_1234);
+        [
+            Reservation { service, at, reuse: true, listens: false },
+            Reservation { service, at: ListenAt::All, reuse: false, listens: true },
         ]
     }
 
@@ -270,6 +307,7 @@ mod tests {
             Answer::Attached { slot: 9, granted },
             Answer::Refused(Refusal::AddressInUse(None)),
             Answer::Done,
+            Answer::Reserved(ServiceId(u64::MAX)),
             Answer::Gsi { route, packet: vec![1, 2, 3] },
             Answer::StatusWanted,
             Answer::Listed { service: 1, keeper: u32::MAX },

@@ -17,6 +17,7 @@
 mod channel;
 mod codec;
 mod estate;
+mod gate;
 mod group;
 mod keeper;
 mod launch;
@@ -82,6 +83,9 @@ pub enum Refusal {
     TooMany,
     /// Not now; try again in a moment.
     Busy,
+    /// Another process has the port of the connection manager; the number of the user, if it is
+    /// another one.
+    PortInUse(Option<u32>),
     /// The system said no: its error number (`errno(3)`).
     System(u32),
 }
@@ -103,6 +107,8 @@ impl Refusal {
             Self::TooMany => (8, 0),
             Self::Busy => (9, 0),
             Self::System(errno) => (10, errno),
+            Self::PortInUse(None) => (11, NOBODY_KNOWN),
+            Self::PortInUse(Some(uid)) => (11, uid),
         }
     }
 
@@ -118,6 +124,7 @@ impl Refusal {
             8 => Self::TooMany,
             9 => Self::Busy,
             10 => Self::System(detail),
+            11 => Self::PortInUse((detail != NOBODY_KNOWN).then_some(detail)),
             _ => return None,
         })
     }
@@ -153,6 +160,12 @@ impl fmt::Display for Refusal {
                 "another process, or the kernel's soft-RoCE driver, has the port at this \
                  address; stop it or use another address",
             ),
+            Self::PortInUse(Some(uid)) => {
+                write!(f, "a process of user {uid} has the port of the connection manager")
+            }
+            Self::PortInUse(None) => {
+                f.write_str("another process has the port of the connection manager")
+            }
             Self::SlotTaken => f.write_str("another process has the device's slot there"),
             Self::NoSlot => f.write_str("all slots of the address are taken"),
             Self::TooMany => f.write_str("too many connections or addresses of one user"),

@@ -6,12 +6,16 @@
 //! state to state with the attributes that [`ConnectionManager::init_qp_attr`] gives.
 
 mod api;
+mod device;
 mod error;
+mod manager;
 pub mod resolve;
 mod types;
 
 pub use api::{Cm, ConnectionManager, Resolver};
+pub use device::{CmDevice, CmSink, CmSite};
 pub use error::CmError;
+pub use manager::EmulatedManager;
 pub use softrnic_model::cm::{PortSpace, RejectReason, ServiceId};
 pub use types::{
     CmEvent, CmEventKind, CmId, CmOption, CmPhase, ConnParam, Ece, EventChannelId, EventParam,

@@ -12,9 +12,11 @@ use softrnic_model::verbs::{
 };
 
 use super::EmulatedContext;
+use super::communication::Entry;
 use super::core::{Channel, Core, Registered, Report};
 use super::events::{Closed, EventQueue};
 use super::memory::judge_memory;
+use crate::cm::CmDevice;
 use crate::provider::{
     Advice, ChannelId, Context, Counter, CqInit, DeviceInfo, DmId, GidEntry, GidType,
     MemoryCapabilities, MemoryRange, MrKeys, MwBind, PostError, Reregistration, Timeout, Verb,
@@ -58,6 +60,11 @@ const SPIN_NS: u64 = 30_000;
 impl Context for EmulatedContext {
     fn device(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    fn communication(&self) -> Option<Arc<dyn CmDevice>> {
+        let (shared, process) = (Arc::clone(&self.shared), self.process);
+        Some(Arc::new(Entry { shared, process }))
     }
 
     fn query_device(&self) -> Verb<DeviceAttributes> {

@@ -10,6 +10,7 @@ use softrnic_model::{Device, Instant, MemoryId};
 use softrnic_transport::{Link, pump};
 
 use super::addresses::GidTable;
+use super::communication::Communication;
 use super::events::EventQueue;
 use crate::host_memory::HostMemory;
 use crate::provider::{ChannelId, Counter, DmId, MemoryRange};
@@ -92,6 +93,7 @@ pub(super) struct Core {
     pub(super) reports: BTreeMap<CqId, Report>,
     pub(super) asynchronous: Arc<EventQueue<AsyncEvent>>,
     pub(super) duty: Duty,
+    pub(super) communication: Communication,
     /// When something arrived last.
     pub(super) last_arrival: Instant,
     /// Why the device failed for good, once it has.
@@ -104,6 +106,7 @@ impl Core {
         link: Box<dyn Link>,
         addresses: GidTable,
         asynchronous: Arc<EventQueue<AsyncEvent>>,
+        communication: Communication,
     ) -> Self {
         Self {
             device,
@@ -118,6 +121,7 @@ impl Core {
             reports: BTreeMap::new(),
             asynchronous,
             duty: Duty::default(),
+            communication,
             last_arrival: Instant::ZERO,
             failure: None,
         }
@@ -135,6 +139,7 @@ impl Core {
         if moved != 0 {
             self.last_arrival = now;
         }
+        self.manage(now);
         moved
     }
 
@@ -175,6 +180,7 @@ impl Core {
         if self.failure.is_none() {
             self.failure = Some(why);
             self.asynchronous.push(AsyncEvent::DeviceFatal);
+            self.fail_connections();
         }
         self.device.fail_queue_pairs();
         self.dispatch();
@@ -217,7 +223,8 @@ impl Core {
 
     /// When something is due by itself.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        pump::next_deadline(&self.device, &*self.link)
+        let machine = self.communication.machine.next_deadline();
+        pump::next_deadline(&self.device, &*self.link).into_iter().chain(machine).min()
     }
 
     /// What device and link have counted, in a fixed order.

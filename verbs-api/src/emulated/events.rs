@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::provider::Timeout;
 
 /// Events, oldest first.
-pub(super) struct EventQueue<T> {
+pub(crate) struct EventQueue<T> {
     state: Mutex<State<T>>,
     arrived: Condvar,
     #[cfg(unix)]
@@ -24,7 +24,7 @@ struct State<T> {
 
 /// The queue has been destroyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed;
+pub(crate) struct Closed;
 
 impl<T> std::fmt::Debug for EventQueue<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -36,7 +36,7 @@ impl<T> std::fmt::Debug for EventQueue<T> {
 impl<T> EventQueue<T> {
     /// # Errors
     /// No more descriptors.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             state: Mutex::new(State { events: VecDeque::new(), closed: false }),
             arrived: Condvar::new(),
@@ -49,7 +49,7 @@ impl<T> EventQueue<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn push(&self, event: T) {
+    pub(crate) fn push(&self, event: T) {
         let mut state = self.lock();
         state.events.push_back(event);
         #[cfg(unix)]
@@ -59,7 +59,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Takes the oldest event; waits for one until the time is over.
-    pub(super) fn take(&self, timeout: Timeout) -> Result<Option<T>, Closed> {
+    pub(crate) fn take(&self, timeout: Timeout) -> Result<Option<T>, Closed> {
         // An end of time that the clock cannot tell never comes.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut state = self.lock();
@@ -95,7 +95,7 @@ impl<T> EventQueue<T> {
     /// # Errors
     /// `EAGAIN`, `EINTR`; `EBADF`: the queue has been destroyed.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(super) fn read(&self) -> io::Result<T> {
+    pub(crate) fn read(&self) -> io::Result<T> {
         loop {
             self.signal.wait()?;
             let mut state = self.lock();
@@ -108,7 +108,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Forgets events, those about an object that is gone.
-    pub(super) fn retain(&self, keep: impl Fn(&T) -> bool) {
+    pub(crate) fn retain(&self, keep: impl Fn(&T) -> bool) {
         let mut state = self.lock();
         let before = state.events.len();
         state.events.retain(keep);
@@ -120,15 +120,25 @@ impl<T> EventQueue<T> {
         let _ = before;
     }
 
+    /// Takes some events out, in their order.
+    pub(crate) fn extract(&self, which: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut state = self.lock();
+        let (taken, kept): (Vec<T>, Vec<T>) = state.events.drain(..).partition(which);
+        state.events = kept.into();
+        #[cfg(unix)]
+        taken.iter().for_each(|_| self.signal.lower());
+        taken
+    }
+
     /// Sends everybody away who waits, now and later.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
     }
 
     /// A descriptor that is readable while an event waits.
     #[cfg(unix)]
-    pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
         self.signal.descriptor()
     }
 }

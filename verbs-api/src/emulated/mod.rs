@@ -5,12 +5,13 @@
 //! program that does neither, for one-sided operations must be answered all the same.
 
 mod addresses;
+mod communication;
 mod config;
 mod context;
 mod core;
 mod description;
 mod engine;
-mod events;
+pub(crate) mod events;
 mod membership;
 mod memory;
 mod notices;

@@ -10,6 +10,7 @@ use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
 use softrnic_transport::{Link, interfaces, udp};
 
 use super::addresses::GidTable;
+use super::communication::Communication;
 use super::config::{EmulatedConfig, OpenError};
 use super::core::Core;
 use super::engine::{self, Shared};
@@ -95,7 +96,8 @@ impl EmulatedContext {
         while device.next_event().is_some() {}
         let info = Self::info_of(&config);
         let (told, complete) = (notices.is_some(), table.come(&view.addresses).is_empty());
-        let core = Core::new(device, link, table, Arc::clone(&asynchronous));
+        let communication = Communication::new(config.node_guid(), membership.slot());
+        let core = Core::new(device, link, table, Arc::clone(&asynchronous), communication);
         let shared =
             Shared::new(core, notices, membership).map_err(system("waiting for packets"))?;
         let shared = Arc::new(shared);

@@ -18,7 +18,7 @@ const PLACES_OF_OWN_MAX: usize = 1024;
 const PLACES_OF_OTHERS_MAX: usize = 64;
 
 /// What becomes of a client after a request.
-enum Outcome {
+pub(super) enum Outcome {
     Stays,
     Leaves,
 }
@@ -99,13 +99,24 @@ impl Server {
                 self.ask_all(id, sequence);
                 return Outcome::Stays;
             }
+            Request::Reserve(wanted) => return self.reserve(id, sequence, wanted),
+            Request::Release(service, at) => {
+                self.release_port(id, service, at);
+                return Outcome::Stays;
+            }
             Request::Leave => return Outcome::Leaves,
         }
         self.answer(id, &Answer::Done, sequence, &[])
     }
 
     /// A client that does not take its answer is sent away.
-    fn answer(&self, id: ClientId, answer: &Answer, sequence: u16, sockets: &[OwnedFd]) -> Outcome {
+    pub(super) fn answer(
+        &self,
+        id: ClientId,
+        answer: &Answer,
+        sequence: u16,
+        sockets: &[OwnedFd],
+    ) -> Outcome {
         let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
         let client = self.clients.get(&id);
         match client.map(|client| client.say(answer, sequence, &sockets)) {
