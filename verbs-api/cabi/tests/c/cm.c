@@ -274,11 +274,12 @@ static void endpoints(void)
 	CHECK(!rdma_create_ep(&id, info, NULL, &attr));
 	CHECK(id->qp && id->pd && id->verbs);
 	CHECK(!rdma_connect(id, NULL));
-	pthread_join(server, NULL);
-	/* To events and back. */
+	/* To events and back. The server waits until this end has agreed. */
 	channel = rdma_create_event_channel();
 	CHECK(!rdma_migrate_id(id, channel) && id->channel == channel && !id->event);
 	EXPECT(channel, DISCONNECTED);
+	CHECK(!rdma_disconnect(id));
+	pthread_join(server, NULL);
 	CHECK(!rdma_migrate_id(id, NULL) && id->channel != channel);
 	rdma_destroy_event_channel(channel);
 	rdma_destroy_ep(id);

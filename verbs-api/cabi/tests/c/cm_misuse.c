@@ -67,7 +67,7 @@ static void addresses(struct rdma_event_channel *channel)
 	port = ntohs(rdma_get_src_port(id));
 	NO(rdma_bind_addr(twin, at(port)) != -1, EADDRINUSE);
 
-	/* Two may have a port, if both say so; one of them listens. */
+	/* Two may have a port, if both say so; none listens while the other has it. */
 	CHECK(!rdma_destroy_id(id) && !rdma_destroy_id(twin));
 	id = fresh(channel);
 	twin = fresh(channel);
@@ -76,9 +76,10 @@ static void addresses(struct rdma_event_channel *channel)
 	CHECK(!rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
 	CHECK(!rdma_set_option(twin, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
 	CHECK(!rdma_bind_addr(id, at(port)) && !rdma_bind_addr(twin, at(port)));
-	CHECK(!rdma_listen(id, 1));
+	NO(rdma_listen(id, 1) != -1, EADDRINUSE);
 	NO(rdma_listen(twin, 1) != -1, EADDRINUSE);
-	CHECK(!rdma_destroy_id(id) && !rdma_destroy_id(twin));
+	CHECK(!rdma_destroy_id(id));
+	CHECK(!rdma_listen(twin, 1) && !rdma_destroy_id(twin));
 }
 
 static void wrong_order(struct rdma_event_channel *channel)
