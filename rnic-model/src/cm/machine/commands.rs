@@ -283,7 +283,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Refuses (REJ). The connection is gone.
+    /// Refuses (REJ). For the program the connection is gone.
     ///
     /// # Errors
     /// As [`Machine::accept`].
@@ -311,7 +311,10 @@ impl Machine {
         Ok(())
     }
 
+    /// Refuses. A peer that has taken our REP already may have a connection, and a REJ may be lost: it
+    /// is asked to end that until it agrees.
     fn say_no(&mut self, now: Instant, id: CommId, rej: Rej) {
+        let may_be_connected = matches!(self.state(id), Some(State::RepSent | State::MraRepRcvd));
         let Some(connection) = self.connections.get(&id) else { return };
         let mad = Box::new(Message::from(rej).to_mad(connection.transaction, 0));
         let key = (connection.route.dst, connection.remote_guid, connection.remote_id);
@@ -320,7 +323,16 @@ impl Machine {
             self.keep_answer(now, key, &mad);
         }
         self.send(route, mad);
-        self.remove(id);
+        match self.dreq_of(id).filter(|_| may_be_connected) {
+            Some(dreq) => {
+                self.set_state(id, State::DreqSent);
+                self.ask_later(id, dreq, now);
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.owned = false;
+                }
+            }
+            None => self.remove(id),
+        }
     }
 
     fn keep_answer(&mut self, now: Instant, key: super::PeerKey<CommId>, mad: &Mad) {

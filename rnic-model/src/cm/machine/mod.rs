@@ -12,8 +12,6 @@ mod listener;
 mod receive;
 mod request;
 mod send;
-#[cfg(test)]
-mod tests;
 mod time;
 
 use alloc::boxed::Box;

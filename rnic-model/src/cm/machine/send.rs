@@ -39,14 +39,17 @@ impl Machine {
 
     /// Sends a message that is sent again until it is answered.
     pub(super) fn ask(&mut self, id: CommId, mad: Mad, now: Instant) {
+        self.ask_later(id, mad, now);
+        self.repeat(id);
+    }
+
+    /// The same, the first time after the first retry's time.
+    pub(super) fn ask_later(&mut self, id: CommId, mad: Mad, now: Instant) {
         let lifetimes = self.config.lifetimes;
-        let mad = Box::new(mad);
         if let Some(connection) = self.connections.get_mut(&id) {
-            let route = connection.route;
-            connection.sent = Some(mad.clone());
+            connection.sent = Some(Box::new(mad));
             connection.tries_left = lifetimes.retries;
             connection.wait_ns = lifetimes.first_retry_ns;
-            self.send(route, mad);
         }
         self.set_deadline(id, Some(now.plus_ns(lifetimes.first_retry_ns)));
     }

@@ -4,6 +4,7 @@ use super::Machine;
 use super::connection::State;
 use super::event::EventKind;
 use crate::Instant;
+use crate::cm::RejectReason;
 use crate::cm::message::cell::CommId;
 
 impl Machine {
@@ -53,14 +54,18 @@ impl Machine {
         }
     }
 
-    /// The peer has not answered.
+    /// The peer has not answered. It is told, in case that it has and its answers were lost.
     fn give_up(&mut self, id: CommId, now: Instant) {
-        if self.state(id) == Some(State::DreqSent) {
+        let state = self.state(id);
+        if state == Some(State::DreqSent) {
             self.tell(id, EventKind::Disconnected { timed_out: true });
-            self.enter_timewait(id, now);
-        } else {
-            self.tell(id, EventKind::Unreachable);
-            self.remove(id);
+            return self.enter_timewait(id, now);
         }
+        if state != Some(State::SidrReqSent) {
+            let rej = self.named_by_guid(self.rej_of(id, RejectReason::TIMEOUT));
+            self.say(id, rej);
+        }
+        self.tell(id, EventKind::Unreachable);
+        self.remove(id);
     }
 }
