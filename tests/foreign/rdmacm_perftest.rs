@@ -1,15 +1,11 @@
-//! perftest with queue pairs that the connection manager connects (`-R`).
+//! perftest with queue pairs that the connection manager connects (`-R`); it refuses to do so for UC.
 
 use super::ends::is_installed;
 use super::meeting::{Meeting, Places, all_meet};
 
 /// The operations, and the services that have them.
-const OPERATIONS: [(&str, &[&str]); 4] = [
-    ("write", &["RC", "UC"]),
-    ("read", &["RC"]),
-    ("send", &["RC", "UC", "UD"]),
-    ("atomic", &["RC"]),
-];
+const OPERATIONS: [(&str, &[&str]); 4] =
+    [("write", &["RC"]), ("read", &["RC"]), ("send", &["RC", "UD"]), ("atomic", &["RC"])];
 
 fn run_all(operation: &str) {
     if !is_installed(&format!("ib_{operation}_bw"), "perftest") {

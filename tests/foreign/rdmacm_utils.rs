@@ -96,7 +96,7 @@ fn a_thousand_connections() {
         return;
     }
     let meeting = Meeting::new("cmtime -p PORT -c 1000", "cmtime -s SERVER -p PORT -c 1000");
-    all_meet(everywhere(&meeting));
+    all_meet(everywhere(&meeting.with_endless_server()));
 }
 
 #[test]

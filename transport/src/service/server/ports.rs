@@ -57,6 +57,9 @@ impl Server {
             },
         };
         self.enter_port(id, granted);
+        if granted.listens {
+            self.hand_early();
+        }
         Ok(granted)
     }
 
