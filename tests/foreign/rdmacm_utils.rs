@@ -18,8 +18,8 @@ fn rping() {
     let lines = [
         ("rping -s -a SERVER -p PORT -C 1000 -V", "rping -c -a SERVER -p PORT -C 1000 -V"),
         (
-            "rping -s -a 0.0.0.0 -p PORT -C 20 -V -S 65536",
-            "rping -c -a SERVER -p PORT -C 20 -V -S 65536",
+            "rping -s -a 0.0.0.0 -p PORT -C 20 -V -S 65000",
+            "rping -c -a SERVER -p PORT -C 20 -V -S 65000",
         ),
         // Queue pairs of its own; the client bound to its address.
         (
@@ -30,7 +30,8 @@ fn rping() {
     all_meet(lines.iter().flat_map(|(server, client)| everywhere(&Meeting::new(server, client))));
 }
 
-/// A server that stays and serves one client after the other, and two at a time.
+/// A server that stays and serves one client after the other. (Of two that ask at the same time it
+/// forgets one.)
 #[test]
 fn persistent_rping() {
     if !is_installed("rping", PACKAGE) {
@@ -43,23 +44,17 @@ fn persistent_rping() {
         Running::start(command)
     };
     let server = rping(there, &["-s", "-P"]);
-    // Until it is there.
-    let mut first = rping(fresh_address(), &["-c", "-C", "10"]).finish();
-    for _ in 0..100 {
-        if first.good || !first.text.contains("REJECTED") {
-            break;
+    for _ in 0..5 {
+        let mut client = rping(fresh_address(), &["-c", "-C", "100"]).finish();
+        // Until the server is there.
+        for _ in 0..100 {
+            if client.good || !client.text.contains("REJECTED") {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            client = rping(fresh_address(), &["-c", "-C", "100"]).finish();
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        first = rping(fresh_address(), &["-c", "-C", "10"]).finish();
-    }
-    assert!(first.good, "{}", first.text);
-    for _ in 0..3 {
-        let clients: [_; 2] =
-            core::array::from_fn(|_| rping(fresh_address(), &["-c", "-C", "100"]));
-        for client in clients {
-            let client = client.finish();
-            assert!(client.good, "{}", client.text);
-        }
+        assert!(client.good, "{}", client.text);
     }
     assert!(server.is_running());
 }
