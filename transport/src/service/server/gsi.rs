@@ -20,6 +20,8 @@ enum Fate {
     /// It is no message of the connection manager.
     Dropped,
     Goes(ClientId),
+    /// Nobody takes it yet.
+    Waits,
     /// Nobody takes it; its sender is told.
     Nobody(Route, Mad),
 }
@@ -30,15 +32,15 @@ impl Server {
         // The link is taken out, so that the rest of the service can be asked while it is read.
         let link = self.groups.get_mut(&place).and_then(|group| group.link.take());
         let Some(mut link) = link else { return };
-        let now = self.started.elapsed().as_nanos();
-        let now = Instant::from_ns(u64::try_from(now).unwrap_or(u64::MAX));
-        let mut answers = Vec::new();
+        let now = self.since_start();
+        let (mut answers, mut early) = (Vec::new(), Vec::new());
         for _ in 0..BATCHES_MAX {
             let got = link.receive(now, &mut |route, packet| match self
                 .fate(place, now, route, packet)
             {
                 Fate::Dropped => {}
                 Fate::Goes(id) => self.hand_on(id, route, packet),
+                Fate::Waits => early.push((*route, packet.to_vec())),
                 Fate::Nobody(route, mad) => answers.push((route, mad)),
             });
             if !matches!(got, Ok(1..)) {
@@ -53,6 +55,49 @@ impl Server {
         if let Some(group) = self.groups.get_mut(&place) {
             group.link = Some(link);
         }
+        for (route, packet) in early {
+            if self.has_patience() {
+                self.hold(place, route, packet);
+            } else {
+                self.refuse(place, &route, &packet);
+            }
+        }
+    }
+
+    fn since_start(&self) -> Instant {
+        let now = self.started.elapsed().as_nanos();
+        Instant::from_ns(u64::try_from(now).unwrap_or(u64::MAX))
+    }
+
+    /// Who listens for the request in a packet.
+    pub(super) fn listener_of(&self, place: Place, packet: &[u8]) -> Option<ClientId> {
+        let parsed = Packet::parse(packet).ok()?;
+        let (target, destination) = peek(mad_of(&parsed).ok()?).ok()?;
+        match target {
+            Target::Service(service) => {
+                self.ports.listener(service, destination, |id| self.takes(place, id))
+            }
+            Target::Connection(_) => None,
+        }
+    }
+
+    fn takes(&self, place: Place, id: ClientId) -> bool {
+        let client = self.clients.get(&id);
+        client.is_some_and(|one| one.about.gsi && one.about.places.contains(&place))
+    }
+
+    /// Tells the sender of a packet that it is for nobody.
+    pub(super) fn refuse(&mut self, place: Place, route: &Route, packet: &[u8]) {
+        let now = self.since_start();
+        let parsed = Packet::parse(packet).ok();
+        let Some(mad) = parsed.and_then(|packet| mad_of(&packet).ok()) else { return };
+        if let Some((way, mad)) = refusal(route, mad)
+            && let Some(link) = self.groups.get_mut(&place).and_then(|group| group.link.as_mut())
+        {
+            transmit(link, now, way, &mad);
+            // If that fails the peer asks again.
+            let _ = link.flush(now);
+        }
     }
 
     fn fate(&mut self, place: Place, now: Instant, route: &Route, packet: &[u8]) -> Fate {
@@ -61,29 +106,28 @@ impl Server {
             return Fate::Dropped;
         };
         let Ok((target, destination)) = peek(mad) else { return Fate::Dropped };
-        let takes = |id: ClientId| {
-            let client = self.clients.get(&id);
-            client.is_some_and(|one| one.about.gsi && one.about.places.contains(&place))
-        };
+        let is_request = matches!(target, Target::Service(_));
         let taker = match target {
             Target::Service(service) => {
                 if !self.gate.admits(route.src, now) {
                     return Fate::Dropped;
                 }
-                self.ports.listener(service, destination, takes)
+                self.ports.listener(service, destination, |id| self.takes(place, id))
             }
             Target::Connection(id) => {
                 let group = self.groups.get(&place);
-                group.and_then(|group| group.slots.holder(id.slot())).filter(|id| takes(*id))
+                let holder = group.and_then(|group| group.slots.holder(id.slot()));
+                holder.filter(|id| self.takes(place, *id))
             }
         };
         match taker {
             Some(id) => Fate::Goes(id),
+            None if is_request => Fate::Waits,
             None => refusal(route, mad).map_or(Fate::Dropped, |(way, mad)| Fate::Nobody(way, mad)),
         }
     }
 
-    fn hand_on(&self, id: ClientId, route: &Route, packet: &[u8]) {
+    pub(super) fn hand_on(&self, id: ClientId, route: &Route, packet: &[u8]) {
         let Some(Client { connection, .. }) = self.clients.get(&id) else { return };
         let bytes = Answer::Gsi { route: *route, packet: packet.to_vec() }.to_bytes(0);
         // Who does not read in time misses it, as in a full receive queue; peers ask again.

@@ -1,6 +1,7 @@
 //! The service: one thread that sleeps until a client, a packet for slot 0 or its keeper wants
 //! something. Packets of members come by here only if they are of another user.
 
+mod early;
 mod gsi;
 mod ports;
 mod requests;
@@ -147,6 +148,8 @@ pub(super) struct Server {
     relay: Relay,
     ports: PortTable<ClientId>,
     gate: Gate,
+    /// Requests for which nobody listens yet.
+    early: Vec<early::Early>,
     next_client: u64,
     started: Instant,
     /// Since when there is no member.
@@ -179,6 +182,7 @@ impl Server {
             relay: Relay::new(),
             ports: PortTable::new((std::process::id() & 0xffff) as u16),
             gate: Gate::default(),
+            early: Vec::new(),
             next_client: 1,
             started: now,
             alone_since: Some(now),
@@ -253,7 +257,8 @@ impl Server {
         let strangers = strangers.map(|client| client.since + STRANGER_MAX);
         let unused = self.unused.values().map(|since| *since + LINGER);
         let askers = self.askers.iter().map(|asker| asker.until);
-        idle.into_iter().chain(strangers).chain(unused).chain(askers).min()
+        let early = self.patience_ends();
+        idle.into_iter().chain(strangers).chain(unused).chain(askers).chain(early).min()
     }
 
     /// Does what is due.
@@ -262,6 +267,7 @@ impl Server {
             asker.waits_for.clear();
         });
         self.answer_askers();
+        self.refuse_early(now);
         let stranger =
             |client: &Client| client.about.slot == 0 && client.since + STRANGER_MAX <= now;
         let strangers = self.clients.iter().filter(|(_, client)| stranger(client));

@@ -34,11 +34,13 @@ impl Server {
         if client.ports.len() >= PORTS_MAX && !client.ports.iter().any(known) {
             return Err(Refusal::TooMany);
         }
-        // The devices of one process do not compete; its own connection manager sees to that.
-        let clients = &self.clients;
+        // The devices of one process do not compete; its own connection manager sees to that. All
+        // addresses are those of a process: who has none of them does not compete either.
+        let (clients, places) = (&self.clients, &client.about.places);
         let is_own = |other: ClientId| {
             let same = |other: &Client| pid != 0 && (other.pid, other.uid) == (pid, uid);
-            other == id || clients.get(&other).is_some_and(same)
+            let apart = |other: &Client| !other.about.places.iter().any(|at| places.contains(at));
+            other == id || clients.get(&other).is_some_and(|other| same(other) || apart(other))
         };
         let granted = match wanted.service.port() {
             Some((_, 0)) => {
@@ -57,6 +59,9 @@ impl Server {
             },
         };
         self.enter_port(id, granted);
+        if granted.listens {
+            self.hand_early();
+        }
         Ok(granted)
     }
 

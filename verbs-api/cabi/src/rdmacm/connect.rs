@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use softrnic_verbs::cm::{CmEventKind, RejectReason};
+use softrnic_verbs::cm::{CmEventKind, CmPhase, RejectReason};
 
 use super::layout::rdma_conn_param;
 use super::params::{AS_MANY_AS_CAN_BE, judge, outgoing};
@@ -115,8 +115,13 @@ pub(crate) extern "C" fn disconnect(id: Option<Ptr<Id>>) -> c_int {
     number(|| {
         let id = live(&id)?;
         transitions::to_error(id)?;
-        id.cm()?.disconnect(id.number)?;
-        id.complete()?;
+        let cm = id.cm()?;
+        match cm.disconnect(id.number) {
+            Ok(()) => id.complete()?,
+            // It has ended already, which is what is wanted.
+            Err(_) if cm.query_id(id.number)?.phase == CmPhase::Disconnected => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(0)
     })
 }

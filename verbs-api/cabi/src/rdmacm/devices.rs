@@ -156,7 +156,9 @@ impl Manager {
         match act(cm) {
             Err(error) if error.errno() == libc::ENODEV => {
                 let before = self.devices.open().len();
-                self.devices.open_all(cm)?;
+                if before != 0 {
+                    self.devices.open_all(cm)?;
+                }
                 if self.devices.open().len() == before {
                     return Err(error.into());
                 }

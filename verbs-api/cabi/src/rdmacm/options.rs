@@ -71,8 +71,8 @@ pub(crate) extern "C" fn set_option(
 pub(crate) extern "C" fn set_local_ece(id: Option<Ptr<Id>>, ece: Option<&ibv_ece>) -> c_int {
     number(|| {
         let (id, ece) = (live(&id)?, ece.ok_or(Errno::INVALID)?);
-        // It is for queue pairs of the program's own.
-        if id.see(|public| public.id.qp.is_some()) || ece.vendor_id == 0 {
+        // It is for queue pairs of the program's own. Vendor 0 has nothing to say.
+        if id.see(|public| public.id.qp.is_some()) || ece.comp_mask != 0 {
             return Err(Errno::INVALID);
         }
         id.state().local_ece = Ece { vendor_id: ece.vendor_id, options: ece.options };

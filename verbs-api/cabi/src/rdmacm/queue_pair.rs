@@ -15,6 +15,11 @@ use crate::{completion, qp_ex, queue_pair as verbs};
 const PD: u32 = 1;
 const XRCD: u32 = 1 << 1;
 
+/// `sizeof(struct ibv_sge)`
+const ELEMENT_BYTES: u32 = 16;
+/// Room that is not asked for ends here.
+const ELEMENTS_MAX: u32 = 64;
+
 /// A queue with a channel of its own, for programs that wait for completions one by one
 /// (`rdma_get_send_comp(3)`).
 pub(super) fn queue(id: &Object<Id>, entries: u32) -> Result<(Ptr<Channel>, Ptr<Cq>)> {
@@ -92,6 +97,9 @@ fn create_extended(id: &Object<Id>, attr: &mut ibv_qp_init_attr_ex) -> Result<()
     if attr.srq.is_none() {
         attr.srq = srq;
     }
+    // Devices put inline data where the elements would be, and programs count on that much.
+    let elements = attr.cap.max_send_sge.saturating_mul(ELEMENT_BYTES);
+    attr.cap.max_inline_data = attr.cap.max_inline_data.max(elements.min(ELEMENTS_MAX));
     let made = complete_queues(id, attr)
         .and_then(|()| made(qp_ex::create_qp_ex(Some(device.context), Some(attr))));
     let qp = made.inspect_err(|_| destroy_queues(id))?;
@@ -139,12 +147,14 @@ pub(super) fn create(
     Ok(())
 }
 
-/// Ends the queue pair and the queues that came with it.
+/// Ends the queue pair and the queues that came with it, unless a shared receive queue has them, too.
 pub(super) fn destroy(id: &Object<Id>) {
     super::multicast::detach_all(id);
-    let qp = id.change(|public| public.id.qp.take());
+    let (qp, srq) = id.change(|public| (public.id.qp.take(), public.id.srq));
     let _ = qp.map(|qp| verbs::destroy_qp(Some(qp)));
-    destroy_queues(id);
+    if srq.is_none() {
+        destroy_queues(id);
+    }
 }
 
 pub(crate) extern "C" fn create_qp(

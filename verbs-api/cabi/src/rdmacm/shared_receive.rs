@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use softrnic_model::verbs::QpType;
+
 use super::queue_pair::{destroy_queues, queue};
 use super::{Id, made};
 use crate::errno::{Errno, Result, guarded, number};
@@ -10,16 +12,18 @@ use crate::object::{Object, Ptr, live};
 use crate::objects::Pd;
 use crate::shared_receive as verbs;
 
-/// `ibv_srq_init_attr_mask`, `IBV_SRQT_XRC`
+/// `ibv_srq_init_attr_mask`, `ibv_srq_type`
 const TYPE: u32 = 1;
 const PD: u32 = 1 << 1;
 const XRCD: u32 = 1 << 2;
 const CQ: u32 = 1 << 3;
+const BASIC: u32 = 0;
 const XRC: u32 = 1;
 
 fn create(id: &Object<Id>, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
     let device = id.device()?;
-    let (present, pd) = id.see(|public| (public.id.srq, public.id.pd));
+    let (present, pd, queue_there) =
+        id.see(|public| (public.id.srq, public.id.pd, public.id.recv_cq));
     if present.is_some() {
         return Err(Errno::INVALID);
     }
@@ -33,16 +37,26 @@ fn create(id: &Object<Id>, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
             attr.xrcd = Some(device.xrcd()?);
         }
         if attr.comp_mask & CQ == 0 || attr.cq.is_none() {
-            let (channel, cq) = queue(id, attr.attr.max_wr)?;
-            id.change(|public| {
-                (public.id.recv_cq_channel, public.id.recv_cq) = (Some(channel), Some(cq));
-            });
+            let cq = match queue_there {
+                Some(cq) => cq,
+                None => {
+                    let (channel, cq) = queue(id, attr.attr.max_wr)?;
+                    id.change(|public| {
+                        (public.id.recv_cq_channel, public.id.recv_cq) = (Some(channel), Some(cq));
+                    });
+                    cq
+                }
+            };
             attr.comp_mask |= CQ;
             attr.cq = Some(cq);
         }
     }
     let srq = made(verbs::create_srq_ex(Some(device.context), Some(attr)));
-    let srq = srq.inspect_err(|_| destroy_queues(id))?;
+    let srq = srq.inspect_err(|_| {
+        if queue_there.is_none() {
+            destroy_queues(id);
+        }
+    })?;
     id.change(|public| {
         public.id.srq = Some(srq);
         public.id.pd = attr.pd;
@@ -57,11 +71,12 @@ pub(crate) extern "C" fn create_srq(
 ) -> c_int {
     number(|| {
         let (id, attr) = (live(&id)?, attr.ok_or(Errno::INVALID)?);
+        let is_xrc = id.qp_type() == QpType::XrcRecv as u32;
         let mut extended = ibv_srq_init_attr_ex {
             srq_context: attr.srq_context,
             attr: attr.attr,
-            comp_mask: if pd.is_some() { PD } else { 0 },
-            srq_type: 0,
+            comp_mask: TYPE | if pd.is_some() { PD } else { 0 },
+            srq_type: if is_xrc { XRC } else { BASIC },
             pd,
             xrcd: None,
             cq: None,

@@ -39,8 +39,8 @@ impl EmulatedManager {
             everywhere.collect::<Vec<_>>()
         };
         for (id, reserved, backlog) in listeners {
-            device.cm.reserve(reserved)?;
             self.listen_on(&device, place, id, reserved, backlog)?;
+            device.cm.reserve(reserved)?;
         }
         Ok(())
     }
@@ -64,26 +64,41 @@ impl EmulatedManager {
             state.enter(id, wanted)?;
             (devices, wanted)
         };
-        let concerned: Vec<&Device> = devices.iter().map(|(_, device)| device).collect();
-        for device in &concerned {
-            if let Err(error) = device.cm.reserve(wanted) {
-                // It stays bound.
-                let bound = Reservation { listens: false, ..wanted };
-                self.lock().enter(id, bound)?;
-                for device in &concerned {
-                    let _ = device.cm.reserve(bound);
-                }
-                return Err(error);
-            }
+        self.note_phase(id, CmPhase::Listen, backlog)?;
+        // Its machine knows of it before anybody is sent there.
+        let heard = devices
+            .iter()
+            .try_for_each(|(place, device)| self.listen_on(device, *place, id, wanted, backlog))
+            .and_then(|()| {
+                devices.iter().try_for_each(|(_, device)| device.cm.reserve(wanted).map(drop))
+            });
+        if heard.is_err() {
+            self.stop_listening(id, &devices, wanted)?;
         }
-        {
+        heard
+    }
+
+    fn note_phase(&self, id: CmId, phase: CmPhase, backlog: u32) -> Cm<()> {
+        let mut state = self.lock();
+        let known = state.id_mut(id)?;
+        (known.phase, known.backlog) = (phase, backlog);
+        Ok(())
+    }
+
+    /// It stays bound.
+    fn stop_listening(&self, id: CmId, devices: &[(usize, Device)], wanted: Reservation) -> Cm<()> {
+        let bound = Reservation { listens: false, ..wanted };
+        let listeners = {
             let mut state = self.lock();
-            let known = state.id_mut(id)?;
-            known.phase = CmPhase::Listen;
-            known.backlog = backlog;
-        }
-        for (place, device) in &devices {
-            self.listen_on(device, *place, id, wanted, backlog)?;
+            state.enter(id, bound)?;
+            std::mem::take(&mut state.id_mut(id)?.listeners)
+        };
+        self.note_phase(id, CmPhase::Bound, 0)?;
+        for (place, device) in devices {
+            for (_, listener) in listeners.iter().filter(|(at, _)| at == place) {
+                let _ = device.cm.with_machine(&mut |machine, _| machine.unlisten(*listener));
+            }
+            let _ = device.cm.reserve(bound);
         }
         Ok(())
     }
