@@ -227,12 +227,10 @@ impl Request {
     }
 
     fn complete(self, qp: Qp, answer: CmEvent) -> Result<Connection, ConnectError> {
-        match answer.kind {
-            CmEventKind::Established => {
-                let private_data = self.asked.private_data;
-                Connection::new(self.held, qp, private_data)
-            }
-            _ => Err(ConnectError::of(answer)),
+        if answer.kind == CmEventKind::Established {
+            Connection::new(self.held, qp, self.asked.private_data)
+        } else {
+            Err(ConnectError::of(answer))
         }
     }
 }
