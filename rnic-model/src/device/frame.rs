@@ -45,6 +45,8 @@ pub(crate) enum Origin {
     },
     Response,
     Cnp,
+    /// A management datagram, the first of those that wait.
+    Gsi,
     /// It is not sent: it brings bytes to memory that were held back.
     Late,
 }
