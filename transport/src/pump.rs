@@ -76,8 +76,7 @@ pub fn send<M: Memory + ?Sized>(
 }
 
 /// Gives the link the requests of one queue pair that may leave now. Right after a post they are what
-/// the peer waits for, and [`send`] comes behind them with the answers that are owed: in the same
-/// burst, or in another one if the link was flushed in between.
+/// the peer waits for, and [`send`] comes behind them with the answers that are owed.
 ///
 /// # Errors
 /// The link failed for good.

@@ -61,7 +61,6 @@ impl Home for EmulatedContext {
         let mut idle_ns = 0;
         if taken == 0 && !into.is_empty() {
             let now = self.shared.now();
-            core.duty.idle = true;
             core.receive(now);
             core.duty.polled_at = now;
             taken = core.device.poll_cq(cq, into)?;

@@ -68,9 +68,6 @@ pub(crate) struct Duty {
     pub(crate) patience_ns: u64,
     /// Completion queues that owe an event: somebody sleeps, or is about to.
     pub(crate) armed: u32,
-    /// The program has dealt with all completions and looked for more since it last posted a send:
-    /// a peer may be waiting for what it posts next.
-    pub(crate) idle: bool,
     /// The engine leaves the sockets alone for a moment.
     pub(crate) relaxed: bool,
     /// When the engine wakes by itself.
@@ -149,14 +146,9 @@ impl Core {
 
     /// Sends what is due, first what was just posted to a queue pair.
     pub(crate) fn send_first(&mut self, now: Instant, qp: QpNum) {
-        let idle = std::mem::take(&mut self.duty.idle);
         self.step(|core| {
             let Self { device, link, memory, .. } = core;
             let requests = pump::send_requests(device, &mut **link, memory, now, qp)?;
-            if idle {
-                // A datagram is sooner there than a burst.
-                link.flush(now)?;
-            }
             Ok(requests + pump::send(device, &mut **link, memory, now)?)
         });
     }
