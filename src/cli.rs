@@ -28,6 +28,7 @@ Examples:
   softrnic pingpong 10.0.0.2                 ... and be that peer
   softrnic bench write bw --local -a         bandwidth over all sizes, both ends on this host
   softrnic --json bench limits               what this machine allows at most
+  softrnic swarm --seed 7                    everything at once in bad weather, against a reference
   softrnic run -- ib_write_bw                a verbs program, unchanged
 
 Exit codes: 0 done, 1 failed, 2 the command line is wrong.
@@ -55,6 +56,8 @@ pub(crate) enum Command {
     Bench(bench::BenchArgs),
     Conform(conform::ConformArgs),
     Stat(stat::StatArgs),
+    Swarm(crate::commands::swarm::SwarmArgs),
+    Replay(crate::commands::replay::ReplayArgs),
     #[cfg(target_os = "linux")]
     Run(run::RunArgs),
     #[cfg(target_os = "linux")]

@@ -118,6 +118,12 @@ pub const fn event(event: AsyncEvent) -> &'static str {
         AsyncEvent::PortError => "PORT_ERR",
         AsyncEvent::GidChange => "GID_CHANGE",
         AsyncEvent::DeviceFatal => "DEVICE_FATAL",
+        AsyncEvent::PathMigrated(_) => "PATH_MIG",
+        AsyncEvent::PathMigrationFailed(_) => "PATH_MIG_ERR",
+        AsyncEvent::LidChange => "LID_CHANGE",
+        AsyncEvent::PkeyChange => "PKEY_CHANGE",
+        AsyncEvent::SubnetManagerChange => "SM_CHANGE",
+        AsyncEvent::ClientReregister => "CLIENT_REREGISTER",
         _ => "?",
     }
 }
@@ -137,6 +143,12 @@ pub const EVENTS: &[&str] = &[
     "PORT_ERR",
     "GID_CHANGE",
     "DEVICE_FATAL",
+    "PATH_MIG",
+    "PATH_MIG_ERR",
+    "LID_CHANGE",
+    "PKEY_CHANGE",
+    "SM_CHANGE",
+    "CLIENT_REREGISTER",
 ];
 
 /// Rights from their letters; `-` is none.

@@ -1,7 +1,6 @@
 //! The hardware backend through the drop-in, judged as any real device: the recorded scenarios, and the
 //! cases over the verbs. It is one process of its own, for the devices are told of by its environment.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[path = "../../verbs-api/tests/udp/drop_in.rs"]
 mod drop_in;

@@ -1,4 +1,4 @@
-//! Faults on purpose, one at a time, in builds with `--cfg planted_faults` alone. A fuzz target that
+//! Faults on purpose, one at a time, in builds with `--cfg planted_faults` or the feature `planted-faults` alone. A fuzz target that
 //! does not find the fault that is planted for it would find no other.
 
 /// A check that is left out.
@@ -19,26 +19,52 @@ pub enum Fault {
     LeftOver,
     /// Queue pair attributes of C are taken whatever bits the mask has.
     Mask,
+    /// One byte behind a region may be reached.
+    OneByteMore,
+    /// An old key of an entry leads to its present object.
+    StaleKey,
+    /// A deregistered region serves on.
+    DeregisteredServes,
+    /// The last byte of a WRITE packet is not placed.
+    LastByteMissing,
+    /// FETCH ADD adds twice.
+    AddsTwice,
+    /// A SEND that was received before is received again.
+    ReceivesTwice,
+    /// A fence does not wait.
+    FenceOpen,
+    /// A timeout is not followed by a repetition.
+    NoRetry,
+    /// A flushed send request is not reported.
+    FlushUnreported,
+    /// SENDs are not counted.
+    SendsUncounted,
 }
 
-#[cfg(planted_faults)]
+#[cfg(any(planted_faults, feature = "planted-faults"))]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
 
 /// From now on this fault is there.
-#[cfg(planted_faults)]
+#[cfg(any(planted_faults, feature = "planted-faults"))]
 pub fn plant(fault: Fault) {
     PLANTED.store(fault as u8, core::sync::atomic::Ordering::Relaxed);
 }
 
+/// From now on none is there.
+#[cfg(any(planted_faults, feature = "planted-faults"))]
+pub fn uproot() {
+    PLANTED.store(0, core::sync::atomic::Ordering::Relaxed);
+}
+
 /// Whether this fault is there.
-#[cfg(planted_faults)]
+#[cfg(any(planted_faults, feature = "planted-faults"))]
 #[must_use]
 pub fn has(fault: Fault) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
 /// Whether this fault is there: no.
-#[cfg(not(planted_faults))]
+#[cfg(not(any(planted_faults, feature = "planted-faults")))]
 #[must_use]
 pub const fn has(_fault: Fault) -> bool {
     false

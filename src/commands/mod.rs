@@ -7,11 +7,13 @@ pub(crate) mod devinfo;
 pub(crate) mod pingpong;
 #[cfg(target_os = "linux")]
 pub(crate) mod ps;
+pub(crate) mod replay;
 #[cfg(target_os = "linux")]
 pub(crate) mod run;
 #[cfg(target_os = "linux")]
 pub(crate) mod service;
 pub(crate) mod stat;
+pub(crate) mod swarm;
 
 use crate::cli::{Cli, Command};
 use crate::error::Failure;
@@ -28,6 +30,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Bench(args) => bench::run(&args, &shared),
         Command::Conform(args) => conform::run(&args, &shared),
         Command::Stat(args) => stat::run(&args, &shared),
+        Command::Replay(args) => replay::run(&args, &shared),
+        Command::Swarm(args) => swarm::run(&args, &shared),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(&args, &shared),
         #[cfg(target_os = "linux")]

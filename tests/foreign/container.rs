@@ -53,7 +53,7 @@ fn programs_talk_in_a_container() {
     }
     let scratch = Scratch::new("container");
     let installed = unpacked(scratch.path());
-    let launcher = built("cc", LAUNCHER, &scratch);
+    let launcher = built("cc", LAUNCHER, &scratch, &[]);
     let root = scratch.path().join("root");
     std::fs::create_dir(&root).unwrap();
     let mut command = Command::new("unshare");

@@ -65,10 +65,11 @@ impl Drop for Scratch {
 }
 
 /// Builds a C program in a folder, with a compiler that is installed.
-pub(crate) fn built(compiler: &str, source: &str, folder: &Scratch) -> PathBuf {
+pub(crate) fn built(compiler: &str, source: &str, folder: &Scratch, libraries: &[&str]) -> PathBuf {
     let program = folder.path().join(Path::new(source).file_stem().unwrap());
     let mut command = Command::new(compiler);
     command.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source);
+    command.args(libraries);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program

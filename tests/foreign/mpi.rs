@@ -30,7 +30,7 @@ fn run(transport: &str) {
         return;
     }
     let folder = Scratch::new(transport);
-    let program = built("mpicc", SOURCE, &folder);
+    let program = built("mpicc", SOURCE, &folder, &[]);
     let address = fresh_address();
     let transports = format!("{transport},self");
     let variables = [

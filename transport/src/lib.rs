@@ -4,6 +4,7 @@
 
 pub mod interfaces;
 pub mod link;
+pub mod ports;
 pub mod pump;
 #[cfg(target_os = "linux")]
 pub mod service;

@@ -106,10 +106,8 @@ fn transmit<M: Memory + ?Sized>(
         let before = sent;
         link.transmit_run(now, outgoing, &mut |out| {
             sent += 1;
-            match device.fill_run(now, memory, &mut frame, out) {
-                Filled::AndMore if sent == PORTION => Filled::Once,
-                filled => filled,
-            }
+            let filled = device.fill_run(now, memory, &mut frame, out);
+            if sent == PORTION && filled == Filled::AndMore { Filled::Once } else { filled }
         })?;
         if sent == before {
             // A link that has not asked for the frame will not do so next time either.

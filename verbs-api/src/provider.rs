@@ -25,6 +25,8 @@ use softrnic_model::verbs::{
     WindowType, XrcdId,
 };
 
+use crate::cm::CmDevice;
+
 mod memory;
 
 pub use crate::error::PostError;
@@ -178,6 +180,12 @@ pub struct Counter {
 pub trait Context: fmt::Debug + Send + Sync {
     /// What this device was listed as.
     fn device(&self) -> &DeviceInfo;
+
+    /// The device's part in connection management; `None` if it has none that a connection manager of
+    /// this crate could use.
+    fn communication(&self) -> Option<Arc<dyn CmDevice>> {
+        None
+    }
 
     /// What the device can do (`ibv_query_device(3)`).
     ///

@@ -246,7 +246,7 @@ impl FromStr for Command {
             "qp" => Action::Qp(qp_setup(&mut args)?),
             "region" => Action::Region(RegionSetup {
                 name: args.word("the name of a region")?,
-                len: args.number("len", 4096)?,
+                len: args.read("len", 4096, region_len)?,
                 access: args.read("rights", default_rights(), rights)?,
                 pd: args.pair("pd").unwrap_or_else(|| "pd".into()),
             }),
@@ -290,6 +290,15 @@ impl FromStr for Command {
         args.finish()?;
         Ok(Self { text: line.trim().to_owned(), action })
     }
+}
+
+/// More than any case needs; whoever may ask a helper shall not be able to exhaust its host.
+const REGION_MAX: u64 = 64 << 20;
+
+fn region_len(text: &str) -> Result<usize, Reason> {
+    let len = number(text)?;
+    let fits = usize::try_from(len).ok().filter(|_| len <= REGION_MAX);
+    fits.ok_or_else(|| format!("{len} bytes are more than {REGION_MAX}"))
 }
 
 /// All rights that every device knows.
@@ -354,7 +363,7 @@ fn post(args: &mut Arguments) -> Result<Post, Reason> {
         elements: elements(args)?,
         to: args.read("to", zero.clone(), value)?,
         rkey: args.read("rkey", zero, value)?,
-        imm: args.read("imm", None, |text| some_number(text))?,
+        imm: args.read("imm", None, some_number)?,
         inv: args.read("inv", None, some_value)?,
         compare: args.number("compare", 0)?,
         swap: args.number("swap", 0)?,
@@ -373,7 +382,7 @@ fn post(args: &mut Arguments) -> Result<Post, Reason> {
         variant: args.number("variant", 1)?,
         rights: args.read("rights", Access::REMOTE, rights)?,
         dest: args.read("dest", None, |text| Ok(some_number(text)?.map(QpNum::new)))?,
-        qkey: args.read("qkey", None, |text| some_number(text))?,
+        qkey: args.read("qkey", None, some_number)?,
         srq: args.number("srq", 0)?,
     })
 }
@@ -481,6 +490,7 @@ mod tests {
             ("recv sge=buf", "sge: an element is PLACE:LENGTH"),
             ("memory 7 len=1", "\"7\" is no place (such as buf+8)"),
             ("memory buf", "len= is missing"),
+            ("region big len=67108865", "len: 67108865 bytes are more than 67108864"),
             ("state now", "\"now\" means nothing here"),
         ] {
             assert_eq!(line.parse::<Command>().unwrap_err(), why, "{line}");

@@ -105,9 +105,11 @@ const ICRC_BIT: u32 = 3;
 
 impl Player<'_> {
     fn run(&mut self, script: &Script) -> Outcome<()> {
-        let makes_own = |step: &Step| match &step.act {
-            Act::Does(Command { action: Action::Region(setup), .. }) => setup.name == "buf",
-            _ => false,
+        let makes_own = |step: &Step| {
+            let Act::Does(Command { action: Action::Region(setup), .. }) = &step.act else {
+                return false;
+            };
+            setup.name == "buf"
         };
         if !script.steps.iter().any(makes_own) {
             self.must("region buf")?;
@@ -118,7 +120,7 @@ impl Player<'_> {
                 End::Wrong(why) => {
                     End::Wrong(format!("line {}, `{}`: {why}", step.line, step.text))
                 }
-                other => other,
+                End::NotApplicable(why) => End::NotApplicable(why),
             })?;
             self.last_ns = self.bench.now_ns();
         }
@@ -311,10 +313,11 @@ impl Player<'_> {
         if is_loud {
             self.note(self.bench.now_ns(), "program", command.text.clone());
         }
-        let answer = match &command.action {
-            Action::Qp(setup) => self.make_pair(command, setup),
-            _ => self.bench.program().execute(command),
-        }?;
+        let answer = if let Action::Qp(setup) = &command.action {
+            self.make_pair(command, setup)?
+        } else {
+            self.bench.program().execute(command)?
+        };
         match (&command.action, &answer) {
             (Action::Region(setup), Answer::Key { addr, rkey }) => {
                 self.names.keys.insert(setup.name.clone(), (*addr, *rkey));
@@ -497,21 +500,23 @@ impl Player<'_> {
     }
 
     fn needs(&mut self, capability: &str) -> Outcome<()> {
-        match self.must("capabilities")? {
-            Answer::Capabilities(can) if can.iter().any(|name| name == capability) => Ok(()),
-            _ => Err(End::NotApplicable(format!("the device has no {capability}"))),
+        if let Answer::Capabilities(can) = self.must("capabilities")?
+            && can.iter().any(|name| name == capability)
+        {
+            return Ok(());
         }
+        Err(End::NotApplicable(format!("the device has no {capability}")))
     }
 
     /// Nothing more leaves, nothing has completed unseen, and every frame was whole.
     fn nothing_left(&mut self) -> Outcome<()> {
         self.quiet(None).map_err(|end| match end {
             End::Wrong(why) => End::Wrong(format!("at the end: {why}")),
-            other => other,
+            End::NotApplicable(why) => End::NotApplicable(why),
         })?;
         self.idle().map_err(|end| match end {
             End::Wrong(why) => End::Wrong(format!("at the end: {why}")),
-            other => other,
+            End::NotApplicable(why) => End::NotApplicable(why),
         })?;
         let bad = self.bench.bad_icrc() - self.bad_icrc;
         if bad == 0 { Ok(()) } else { wrong(format!("{bad} frames had a wrong ICRC")) }

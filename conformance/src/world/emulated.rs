@@ -78,10 +78,10 @@ enum Opening {
 
 impl From<OpenError> for Opening {
     fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Link(error) => error.into(),
-            other => Self::Failed(other.to_string()),
+        if let OpenError::Link(error) = error {
+            return error.into();
         }
+        Self::Failed(error.to_string())
     }
 }
 

@@ -16,10 +16,11 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["write", folder] => {
-            for target in &TARGETS {
-                let folder = Path::new(folder).join(target.name);
+            let of_targets = TARGETS.iter().map(|target| (target.name, seeds::of(target)));
+            for (name, seeds) in of_targets.chain([("c_abi", seeds::c_abi())]) {
+                let folder = Path::new(folder).join(name);
                 fs::create_dir_all(&folder).unwrap();
-                for (n, seed) in seeds::of(target).iter().enumerate() {
+                for (n, seed) in seeds.iter().enumerate() {
                     fs::write(folder.join(format!("seed-{n:05}")), seed).unwrap();
                 }
             }

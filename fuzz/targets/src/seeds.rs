@@ -17,6 +17,25 @@ static CAPTURES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     FILES.iter().map(|name| std::fs::read(folder.join(name)).unwrap()).collect()
 });
 
+/// For the C ABI: a queue pair of each type that goes three steps, and posts a send and a receive.
+#[must_use]
+pub fn c_abi() -> Vec<Vec<u8>> {
+    /// `struct ibv_qp_attr` and a mask, `struct ibv_send_wr` and four elements.
+    const ATTR: usize = 144 + 4;
+    const SEND: usize = 128 + 64;
+    let seed = |qp_type: u8| {
+        // Type, sizes that a device has; then calls with their hints: all is made right.
+        let mut seed = vec![0; 22];
+        seed[0] = qp_type;
+        for (call, len) in [(0, ATTR), (0, ATTR), (0, ATTR), (1, SEND), (2, 76), (2, 76)] {
+            seed.extend([call, 0]);
+            seed.resize(seed.len() + len, 0);
+        }
+        seed
+    };
+    [2, 3, 4].map(seed).to_vec()
+}
+
 /// Packets of the captures in their order, with the queue pair that they are for.
 pub(crate) fn packets() -> Vec<(u32, Vec<u8>)> {
     let frames = CAPTURES.iter().flat_map(|file| captures::frames(file));

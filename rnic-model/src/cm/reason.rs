@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// The reason that a REJ carries (IBA table 109). Values that are not named survive.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RejectReason(pub u16);
 
 macro_rules! reasons {

@@ -43,6 +43,9 @@ impl Device {
         if number == QpNum::MULTICAST || route.dst.is_multicast() {
             return self.multicast(memory, route, &packet);
         }
+        if number == QpNum::GSI {
+            return self.gsi.arrives(route, &packet);
+        }
         let shared = &mut self.shared;
         // [packet-format/dest-qp-unknown] [connection-setup/wrong-dest-qp]
         let qp = self.qps.get_mut(number).ok_or(Counter::DropUnknownQp)?;

@@ -11,6 +11,9 @@ impl Device {
     /// Puts the next frame to send into `frame`; false if there is none. The device moves on when
     /// it is filled; a frame that is dropped instead is made again.
     pub fn next_frame(&mut self, frame: &mut FrameOut) -> bool {
+        if self.gsi.next_frame(frame) {
+            return true;
+        }
         while let Some(&index) = self.ready.front() {
             if self.burst >= BURST_MAX {
                 self.burst = 0;
@@ -54,11 +57,19 @@ impl Device {
         out: &mut [u8],
     ) -> bool {
         self.set_now(now);
+        if frame.origin == Origin::Gsi {
+            let filled = self.gsi.fill(frame, out);
+            if filled {
+                self.shared.count(Counter::SentPackets);
+            }
+            return filled;
+        }
         let Some(qp) = self.qps.at_mut(frame.owner) else { return false };
         let shared = &mut self.shared;
         let due = match frame.origin {
             Origin::Request { .. } => requester::is_due(qp, frame),
             Origin::Response | Origin::Cnp | Origin::Late => responder::is_due(qp, frame),
+            Origin::Gsi => false,
         };
         let header = frame.header.as_slice();
         let payload_end = header.len() + frame.payload_len as usize;
@@ -68,8 +79,8 @@ impl Device {
         if matches!(frame.origin, Origin::Response | Origin::Late) {
             // Whoever is told that a WRITE is done finds all of it.
             // [profiles/acknowledged-is-placed]
-            responder::place_late(qp, shared, memory);
-            if frame.origin == Origin::Late || !responder::is_due(qp, frame) {
+            let placed = responder::place_late(qp, shared, memory);
+            if frame.origin == Origin::Late || !placed {
                 return false;
             }
         }
@@ -102,7 +113,7 @@ impl Device {
             }
             Origin::Response => responder::answered(qp),
             Origin::Cnp => responder::notified(qp, shared),
-            Origin::Late => {}
+            Origin::Late | Origin::Gsi => {}
         }
         self.burst += 1;
         true
@@ -128,7 +139,7 @@ impl Device {
                 requester::next_frame(qp, &mut self.shared, frame)
             }
             Origin::Response => responder::next_frame(qp, frame),
-            Origin::Request { .. } | Origin::Cnp | Origin::Late => false,
+            Origin::Request { .. } | Origin::Cnp | Origin::Late | Origin::Gsi => false,
         };
         if follows && frame.len() == out.len() { Filled::AndMore } else { Filled::Once }
     }

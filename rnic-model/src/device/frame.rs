@@ -39,9 +39,14 @@ pub(crate) enum Payload {
 /// Which machine made the frame and moves on when it has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    Request { psns: u32, ends_request: bool },
+    Request {
+        psns: u32,
+        ends_request: bool,
+    },
     Response,
     Cnp,
+    /// A management datagram, the first of those that wait.
+    Gsi,
     /// It is not sent: it brings bytes to memory that were held back.
     Late,
 }

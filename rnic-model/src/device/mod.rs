@@ -4,6 +4,7 @@ mod arrive;
 mod config;
 mod depart;
 mod frame;
+mod gsi;
 mod multicast;
 mod objects;
 mod pairs;
@@ -29,6 +30,7 @@ use crate::verbs::{
 pub use config::DeviceConfig;
 pub use frame::{Filled, FrameOut};
 pub(crate) use frame::{Origin, Payload};
+pub use gsi::{mad_header, mad_of};
 use qp_table::QpTable;
 use shared::Port;
 pub(crate) use shared::Shared;
@@ -51,6 +53,7 @@ pub struct Device {
     ready: VecDeque<u32>,
     /// Frames that left since the turn of the first of them began.
     burst: u32,
+    gsi: gsi::Gsi,
 }
 
 /// Frames that one queue pair sends before the next one's turn comes.
@@ -69,6 +72,7 @@ impl Device {
             qps: QpTable::new(config.qp_slot, config.first_qp_index, attributes.max_qp),
             ready: VecDeque::new(),
             burst: 0,
+            gsi: gsi::Gsi::default(),
             shared: Shared {
                 port: Port {
                     gids: config.gids,
@@ -157,7 +161,7 @@ impl Device {
     #[must_use]
     #[inline]
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || self.gsi.has_work()
     }
 
     /// Tells the time, which completions are stamped with. [`Device::on_frame`], [`Device::fill`] and
@@ -191,7 +195,8 @@ impl Device {
                 self.mark_ready(index);
             }
         }
-        while let Some((_, index)) = self.shared.held_answers.pop_front_if(|(until, _)| *until <= now)
+        while let Some((_, index)) =
+            self.shared.held_answers.pop_front_if(|(until, _)| *until <= now)
         {
             if let Some(qp) = self.qps.at_mut(index) {
                 responder::release(qp, now);

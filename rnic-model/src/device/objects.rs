@@ -3,6 +3,7 @@
 use super::Device;
 use super::shared::{AddressHandle, ProtectionDomain, Shared, SharedReceiveQueue};
 use super::xrc::NO_XRCD;
+use crate::planted;
 use crate::protection::{RegionChanges, RegionSpec};
 use crate::qp::check_address;
 use crate::queue::{CompletionQueue, RecvQueue};
@@ -127,6 +128,11 @@ impl Device {
     /// EINVAL: no such region. EBUSY: windows are bound to it.
     // [protection/dereg-no-access] [attacks/dereg-in-flight]
     pub fn deregister(&mut self, key: Key) -> Result<RegionSpec, VerbError> {
+        if planted::has(planted::Fault::DeregisteredServes)
+            && let Some(spec) = self.shared.protection.query_region(key)
+        {
+            return Ok(spec);
+        }
         let spec = self.shared.protection.deregister(key)?;
         self.shared.leave_pd(spec.pd);
         Ok(spec)

@@ -1,7 +1,7 @@
 //! Requests for access, and what is granted.
 
 use crate::memory::MemoryId;
-use crate::planted::{self, Fault};
+use crate::planted;
 use crate::verbs::{Access, Key, PdId, QpNum};
 
 use super::key_table::Object;
@@ -88,11 +88,12 @@ impl Protection {
         let AccessRequest { key, side, pd, addr, length, needs } = *request;
         match self.judge_user(key, side, pd, needs)? {
             Reach::Region(spec) => {
-                let length = if planted::has(Fault::Range) && addr.wrapping_add(length) < addr {
-                    0
-                } else {
-                    length
-                };
+                let length =
+                    if planted::has(planted::Fault::Range) && addr.wrapping_add(length) < addr {
+                        0
+                    } else {
+                        length - u64::from(length > 1 && planted::has(planted::Fault::OneByteMore))
+                    };
                 let offset = spec.span().offset_of(addr, length).ok_or(AccessFault::OutOfRange)?;
                 spec.place(offset)
             }
@@ -133,7 +134,7 @@ impl Protection {
         match (self.table.find(key)?, side) {
             (Object::Region(region), _) => {
                 // [protection/cross-pd-remote] [protection/cross-pd-local]
-                let overlooked = planted::has(Fault::Domain) && side == Side::Local;
+                let overlooked = planted::has(planted::Fault::Domain) && side == Side::Local;
                 if region.spec.pd != pd && !overlooked {
                     return Err(AccessFault::WrongPd);
                 }

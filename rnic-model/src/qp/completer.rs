@@ -216,7 +216,9 @@ fn check_drained(qp: &mut Qp, shared: &mut Shared) {
 fn complete(qp: &mut Qp, shared: &mut Shared, count: u32, why: Option<Failure>) {
     debug_assert_eq!(count, qp.requester.oldest, "requests complete in order");
     qp.requester.oldest = count.wrapping_add(1);
-    if matches!(qp.requester.sq.wqe(count).op, SendOp::Send { .. } | SendOp::SendTo { .. }) {
+    if matches!(qp.requester.sq.wqe(count).op, SendOp::Send { .. } | SendOp::SendTo { .. })
+        && !planted::has(planted::Fault::SendsUncounted)
+    {
         shared.count(Counter::RdmaSends);
     }
     report(qp, shared, count, why);
@@ -345,7 +347,9 @@ pub(crate) fn on_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
         Pause::No if qp.requester.una_psn == qp.requester.end_psn => {}
         Pause::No => {
             shared.count(Counter::AckTimeout);
-            retry(qp, shared, now);
+            if !planted::has(planted::Fault::NoRetry) {
+                retry(qp, shared, now);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Instant;
 use crate::device::{FrameOut, Origin, Payload, Shared};
+use crate::planted;
 use crate::profile::ReadWithoutDepth;
 use crate::queue::{SendQueue, SendWqe};
 use crate::verbs::{Key, Psn, QpState, QpType, SendFlags, SendOp, WcStatus};
@@ -213,7 +214,10 @@ fn may_send(qp: &Qp) -> bool {
 fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
     let wqe = *qp.requester.sq.wqe(count);
     // [rc-requester/fence] [windows-invalidation/invalidate-waits-reads]
-    if wqe.flags.contains(SendFlags::FENCE) && !qp.requester.reads.is_empty() {
+    if wqe.flags.contains(SendFlags::FENCE)
+        && !qp.requester.reads.is_empty()
+        && !planted::has(planted::Fault::FenceOpen)
+    {
         return Start::Waits;
     }
     let packets = match wqe.op {

@@ -59,7 +59,7 @@ impl fmt::Debug for SrqNum {
 
 /// A queue pair number: 24 bits, the high 8 a slot (which process of an address), the low 16 an
 /// index within it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 // [qp-attributes/numbers-24-bits]
 pub struct QpNum(u32);
 
@@ -139,7 +139,7 @@ impl fmt::Debug for Key {
 
 /// A packet sequence number: 24 bits, circular. Order exists only relative to an origin, so there
 /// is no `Ord`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Psn(u32);
 
 impl Psn {

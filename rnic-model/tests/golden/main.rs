@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod captured;
 #[cfg(test)]
+mod cm;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod rebuild;

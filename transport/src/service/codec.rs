@@ -3,13 +3,18 @@
 
 use std::net::IpAddr;
 
+use softrnic_model::cm::{CommId, ListenAt, ServiceId, State};
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
 
-use super::{Place, Status};
+use super::{Conversation, Place, Status};
+use crate::ports::Reservation;
 
 /// The longest program or device name that is told, in bytes; the rest is cut off.
 pub(super) const NAME_MAX: usize = 32;
+
+/// The state of a listener.
+const LISTENS: u8 = 0xff;
 
 /// Appends values to a message.
 #[derive(Debug, Default)]
@@ -63,6 +68,28 @@ impl Writer {
 
     pub(super) fn status(&mut self, status: &Status) -> &mut Self {
         status.fields().into_iter().fold(self, Self::u64)
+    }
+
+    pub(super) fn listen_at(&mut self, at: ListenAt) -> &mut Self {
+        let (kind, ip) = match at {
+            ListenAt::All => (0, None),
+            ListenAt::V4 => (1, None),
+            ListenAt::V6 => (2, None),
+            ListenAt::One(ip) => (3, Some(ip)),
+        };
+        self.u8(kind).bytes(&ip.map_or_else(Gid::default, Gid::from).0)
+    }
+
+    pub(super) fn conversation(&mut self, one: Conversation) -> &mut Self {
+        let state = State::ALL.iter().position(|state| Some(*state) == one.state);
+        let state = state.and_then(|state| u8::try_from(state).ok()).unwrap_or(LISTENS);
+        self.u8(state).u64(one.service.0).u8(one.active.into()).u32(one.id.0);
+        self.bytes(&one.local.0).bytes(&one.peer.0)
+    }
+
+    pub(super) fn reservation(&mut self, one: Reservation) -> &mut Self {
+        let flags = u8::from(one.reuse) | u8::from(one.listens) << 1;
+        self.u64(one.service.0).listen_at(one.at).u8(flags)
     }
 
     pub(super) fn route(&mut self, route: &Route) -> &mut Self {
@@ -132,6 +159,38 @@ impl<'a> Reader<'a> {
             *field = self.u64()?;
         }
         Some(status)
+    }
+
+    pub(super) fn listen_at(&mut self) -> Option<ListenAt> {
+        let (kind, ip) = (self.u8()?, IpAddr::from(Gid(self.array()?)));
+        Some(match kind {
+            0 => ListenAt::All,
+            1 => ListenAt::V4,
+            2 => ListenAt::V6,
+            3 => ListenAt::One(ip),
+            _ => return None,
+        })
+    }
+
+    pub(super) fn conversation(&mut self) -> Option<Conversation> {
+        let state = match self.u8()? {
+            LISTENS => None,
+            number => Some(*State::ALL.get(usize::from(number))?),
+        };
+        Some(Conversation {
+            state,
+            service: ServiceId(self.u64()?),
+            active: self.u8()? == 1,
+            id: CommId(self.u32()?),
+            local: Gid(self.array()?),
+            peer: Gid(self.array()?),
+        })
+    }
+
+    pub(super) fn reservation(&mut self) -> Option<Reservation> {
+        let (service, at) = (ServiceId(self.u64()?), self.listen_at()?);
+        let flags = self.u8().filter(|flags| *flags < 4)?;
+        Some(Reservation { service, at, reuse: flags & 1 != 0, listens: flags & 2 != 0 })
     }
 
     pub(super) fn route(&mut self) -> Option<Route> {

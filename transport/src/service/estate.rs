@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::codec::{Reader, Writer};
 use super::server::Settings;
 use super::{Place, channel};
+use crate::ports::Reservation;
 use crate::service::message::MESSAGE_MAX;
 
 /// What a record is about. There is one record for each.
@@ -21,6 +22,8 @@ pub(super) enum Key {
     Client(u64),
     /// The service's end of the relay of a slot of an address.
     Relay(Place, u8),
+    /// Ports of a client, some of them: the connection once more, and which part.
+    Ports(u64, u8),
 }
 
 /// What is to be known about it.
@@ -31,6 +34,7 @@ pub(super) enum Record {
     Socket(Option<u32>),
     Client(ClientRecord),
     Relay,
+    Ports(Vec<Reservation>),
 }
 
 /// What a new service has to know of a client.
@@ -128,6 +132,7 @@ impl Key {
             Self::Socket(place, slot) => out.u8(2).place(place).u8(slot),
             Self::Client(id) => out.u8(3).u64(id),
             Self::Relay(place, slot) => out.u8(4).place(place).u8(slot),
+            Self::Ports(client, part) => out.u8(5).u64(client).u8(part),
         };
     }
 
@@ -137,6 +142,7 @@ impl Key {
             2 => Self::Socket(body.place()?, body.u8()?),
             3 => Self::Client(body.u64()?),
             4 => Self::Relay(body.place()?, body.u8()?),
+            5 => Self::Ports(body.u64()?, body.u8()?),
             _ => return None,
         })
     }
@@ -159,6 +165,9 @@ impl Record {
                 out.u8((*gsi).into());
             }
             Self::Relay => {}
+            Self::Ports(some) => {
+                out.list(some, Writer::reservation);
+            }
         }
     }
 
@@ -182,6 +191,7 @@ impl Record {
                 gsi: body.u8()? == 1,
             }),
             Key::Relay(..) => Self::Relay,
+            Key::Ports(..) => Self::Ports(body.list(Reader::reservation)?),
         })
     }
 }
@@ -200,6 +210,12 @@ mod tests {
             places: vec![place],
             gsi: true,
         };
+        let port = Reservation {
+            service: softrnic_model::cm::ServiceId(7),
+            at: softrnic_model::cm::ListenAt::One(place.ip),
+            reuse: true,
+            listens: false,
+        };
         let settings = |idle| Settings { port: 4791, allowed: vec![0, 65534], idle };
         let (a, b) = channel::pair(Duration::from_secs(1)).unwrap();
         for word in [
@@ -209,6 +225,7 @@ mod tests {
             Word::Keep(Key::Socket(place, 0), Record::Socket(None)),
             Word::Keep(Key::Client(u64::MAX), Record::Client(client)),
             Word::Keep(Key::Relay(place, 3), Record::Relay),
+            Word::Keep(Key::Ports(9, 1), Record::Ports(vec![port; 64])),
             Word::Forget(Key::Client(3)),
             Word::Complete,
             Word::Farewell,

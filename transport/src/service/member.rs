@@ -8,11 +8,16 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use softrnic_model::cm::{ListenAt, ServiceId};
 use softrnic_model::wire::Route;
 
 use super::launch::{self, LaunchError};
 use super::message::{Answer, MESSAGE_MAX, PLACES_MAX, Request};
-use super::{Listing, Place, Refusal, Status, TRUST_VARIABLE, VARIABLE, channel};
+use super::{
+    CONVERSATIONS_MAX, Conversation, Listing, Place, Refusal, Status, TRUST_VARIABLE, VARIABLE,
+    channel,
+};
+use crate::ports::Reservation;
 
 /// How long a service may take to answer a process that starts.
 const JOIN_PATIENCE: Duration = Duration::from_secs(10);
@@ -224,7 +229,8 @@ impl Member {
         let _ = channel::send(&self.connection, &Request::Detach(place).to_bytes(0), &[]);
     }
 
-    /// Asks for the packets to queue pair 1 of its addresses, or for no more of them. They come as
+    /// Asks for the packets to queue pair 1 of its addresses, or for no more of them: messages of the
+    /// connection manager that name its slot, and requests for what it listens to. They come as
     /// [`Notice::Gsi`]; who does not take them in time loses some.
     ///
     /// # Errors
@@ -235,10 +241,44 @@ impl Member {
         if answer == Answer::Done { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
+    /// Asks for a port of the connection manager, or another service: port 0 is any that is free. For
+    /// one that it has already, it changes what is said of it. Gives the service that it has now.
+    ///
+    /// # Errors
+    /// The connection is lost, or the service does not answer.
+    pub fn reserve(&mut self, wanted: Reservation) -> io::Result<Result<ServiceId, Refusal>> {
+        let deadline = Instant::now() + PATIENCE;
+        match self.ask(&Request::Reserve(wanted), deadline, &mut Vec::new())? {
+            Answer::Reserved(service) => Ok(Ok(service)),
+            Answer::Refused(why) => Ok(Err(why)),
+            Answer::Attached { .. }
+            | Answer::Done
+            | Answer::Gsi { .. }
+            | Answer::StatusWanted
+            | Answer::Rows(_)
+            | Answer::Listed { .. } => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Gives a port back.
+    pub fn release(&mut self, service: ServiceId, at: ListenAt) {
+        // If the service is gone there is nothing to give back.
+        let _ = channel::send(&self.connection, &Request::Release(service, at).to_bytes(0), &[]);
+    }
+
+    /// Whether the service has said something that was put aside while an answer was waited for.
+    #[must_use]
+    pub fn has_notice(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
     /// Tells how it is going, when [`Notice::StatusWanted`] has asked for it.
-    pub fn report(&self, status: &Status) {
+    /// No more than [`CONVERSATIONS_MAX`] listeners and connections are told.
+    pub fn report(&self, status: &Status, mut conversations: Vec<Conversation>) {
+        conversations.truncate(CONVERSATIONS_MAX);
+        let report = Request::Status(*status, conversations);
         // Who asked does without.
-        let _ = channel::send(&self.connection, &Request::Status(*status).to_bytes(0), &[]);
+        let _ = channel::send(&self.connection, &report.to_bytes(0), &[]);
     }
 
     /// What the service has said unasked, if anything. Never blocks.
@@ -295,6 +335,7 @@ impl Member {
                 }
                 Answer::Refused(why) => return Ok(Err(why)),
                 Answer::Done
+                | Answer::Reserved(_)
                 | Answer::Gsi { .. }
                 | Answer::StatusWanted
                 | Answer::Rows(_)
@@ -437,7 +478,11 @@ pub(super) fn list(connection: &OwnedFd) -> io::Result<Result<Listing, Refusal>>
                 return Ok(Ok(Listing { service, keeper, members: rows }));
             }
             Answer::Refused(why) => return Ok(Err(why)),
-            Answer::Attached { .. } | Answer::Gsi { .. } | Answer::StatusWanted | Answer::Done => {
+            Answer::Attached { .. }
+            | Answer::Reserved(_)
+            | Answer::Gsi { .. }
+            | Answer::StatusWanted
+            | Answer::Done => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
@@ -473,6 +518,7 @@ fn notice_of(answer: Answer) -> Option<Notice> {
         Answer::Gsi { route, packet } => Some(Notice::Gsi { route, packet }),
         Answer::Attached { .. }
         | Answer::Refused(_)
+        | Answer::Reserved(_)
         | Answer::Done
         | Answer::Rows(_)
         | Answer::Listed { .. } => None,

@@ -8,19 +8,21 @@
 //! A request carries a sequence number of the client's choice, its answer the same one. What the
 //! service says unasked carries 0.
 
+use softrnic_model::cm::{ListenAt, ServiceId};
 use softrnic_model::planted;
 use softrnic_model::wire::Route;
 
 use super::codec::{Reader, Writer};
-use super::{Place, Refusal, Row, Status};
+use super::{CONVERSATIONS_MAX, Conversation, Place, Refusal, Row, Status};
 use crate::link::PACKET_LEN_MAX;
+use crate::ports::Reservation;
 
 /// Changes with the meaning of any message.
-pub(super) const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 2;
 /// The most addresses that one request names, and that one device has.
 pub(super) const PLACES_MAX: usize = 64;
 /// So many rows fit a message, however many addresses they have.
-pub(super) const ROWS_MAX: usize = 2;
+pub(super) const ROWS_MAX: usize = 1;
 /// No message is longer: a datagram for the connection manager with its route.
 pub(super) const MESSAGE_MAX: usize = PACKET_LEN_MAX + 64;
 
@@ -32,10 +34,16 @@ pub(super) enum Request {
     Attach { program: String, device: String, places: Vec<Place> },
     /// An address is not used any more. Not answered.
     Detach(Place),
-    /// Datagrams to the general services queue pair of its addresses are wanted, or no more.
+    /// Datagrams to the general services queue pair of its addresses that name its slot, or a
+    /// service that it listens to, are wanted, or no more.
     Gsi(bool),
     /// What [`Answer::StatusWanted`] asks for. Not answered.
-    Status(Status),
+    Status(Status, Vec<Conversation>),
+    /// A port of the connection manager; port 0 is any. Answered with [`Answer::Reserved`], and again
+    /// for one that it has already, to listen there.
+    Reserve(Reservation),
+    /// A port is not used any more. Not answered.
+    Release(ServiceId, ListenAt),
     /// All clients: any number of [`Answer::Rows`], then [`Answer::Listed`].
     List,
     /// The end of the client. Not answered; a copy of the connection that a forked child still
@@ -53,6 +61,8 @@ pub(super) enum Answer {
     Refused(Refusal),
     /// Done.
     Done,
+    /// The port, or other service, is the client's.
+    Reserved(ServiceId),
     /// A datagram for queue pair 1, its ICRC checked and removed.
     Gsi { route: Route, packet: Vec<u8> },
     /// Unasked: how is it going? See [`Request::Status`].
@@ -84,12 +94,20 @@ impl Request {
                 out = head(3);
                 out.u8((*wanted).into());
             }
-            Self::Status(status) => {
+            Self::Status(status, conversations) => {
                 out = head(4);
-                out.status(status);
+                out.status(status).list(conversations, Writer::conversation);
             }
             Self::List => out = head(5),
             Self::Leave => out = head(6),
+            Self::Reserve(wanted) => {
+                out = head(7);
+                out.reservation(*wanted);
+            }
+            Self::Release(service, at) => {
+                out = head(8);
+                out.u64(service.0).listen_at(*at);
+            }
         }
         out.0
     }
@@ -111,15 +129,22 @@ impl Request {
                     1 => true,
                     _ => return None,
                 }),
-                4 => Self::Status(body.status()?),
+                4 => Self::Status(body.status()?, body.list(Reader::conversation)?),
                 5 => Self::List,
                 6 => Self::Leave,
+                7 => Self::Reserve(body.reservation()?),
+                8 => Self::Release(ServiceId(body.u64()?), body.listen_at()?),
                 _ => return None,
             })
         };
         let request = read(body).filter(|_| at_end(body)).ok_or(Refusal::Malformed)?;
         if let Self::Attach { places, .. } = &request
             && !(1..=PLACES_MAX).contains(&places.len())
+        {
+            return Err(Refusal::Malformed);
+        }
+        if let Self::Status(_, conversations) = &request
+            && conversations.len() > CONVERSATIONS_MAX
         {
             return Err(Refusal::Malformed);
         }
@@ -137,6 +162,7 @@ impl Answer {
             Self::StatusWanted => 69,
             Self::Rows(_) => 70,
             Self::Listed { .. } => 71,
+            Self::Reserved(_) => 72,
         };
         let mut out = Writer::default();
         out.u8(VERSION).u8(kind).u16(sequence);
@@ -150,6 +176,9 @@ impl Answer {
             Self::Done | Self::StatusWanted => {}
             Self::Gsi { route, packet } => {
                 out.route(route).bytes(packet);
+            }
+            Self::Reserved(service) => {
+                out.u64(service.0);
             }
             Self::Rows(rows) => {
                 let rows: Vec<&Row> = rows.iter().collect();
@@ -177,6 +206,7 @@ impl Answer {
                 68 => Self::Gsi { route: body.route()?, packet: body.rest().to_vec() },
                 69 => Self::StatusWanted,
                 70 => Self::Rows(body.list(take_row)?),
+                72 => Self::Reserved(ServiceId(body.u64()?)),
                 71 => Self::Listed { service: body.u32()?, keeper: body.u32()? },
                 _ => return None,
             })
@@ -207,7 +237,7 @@ fn head(bytes: &[u8]) -> Result<(u8, u16, Reader<'_>), Refusal> {
 fn put_row<'a>(out: &'a mut Writer, row: &Row) -> &'a mut Writer {
     out.u32(row.pid).u32(row.uid).u8(row.slot).name(&row.program).name(&row.device);
     out.list(&row.places, Writer::place).u8(row.status.is_some().into());
-    out.status(&row.status.unwrap_or_default())
+    out.status(&row.status.unwrap_or_default()).list(&row.conversations, Writer::conversation)
 }
 
 fn take_row(body: &mut Reader<'_>) -> Option<Row> {
@@ -223,6 +253,7 @@ fn take_row(body: &mut Reader<'_>) -> Option<Row> {
             let status = body.status()?;
             known.then_some(status)
         },
+        conversations: body.list(Reader::conversation)?,
     })
 }
 
@@ -239,6 +270,8 @@ fn take_refusal(body: &mut Reader<'_>) -> Option<Option<Refusal>> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use softrnic_model::cm::{CommId, State};
+    use softrnic_model::verbs::Gid;
 
     use super::*;
 
@@ -254,9 +287,47 @@ mod tests {
             Request::Detach(places()[1]),
             Request::Gsi(true),
             Request::Gsi(false),
-            Request::Status(status),
+            Request::Status(status, vec![conversation(); CONVERSATIONS_MAX]),
             Request::List,
             Request::Leave,
+            Request::Reserve(reservations()[0]),
+            Request::Reserve(reservations()[1]),
+            Request::Release(ServiceId(7), ListenAt::V6),
+        ]
+    }
+
+    fn conversation() -> Conversation {
+        Conversation {
+            state: Some(State::Timewait),
+            service: ServiceId(0x0106_1234),
+            active: true,
+            id: CommId(7),
+            local: Gid::from_v4([1; 4]),
+            peer: Gid::from_v4([2; 4]),
+        }
+    }
+
+    #[test]
+    fn the_longest_row_fits_a_message() {
+        let row = Row {
+            pid: 1,
+            uid: 1,
+            slot: 1,
+            program: "x".repeat(99),
+            device: "x".repeat(99),
+            places: vec![places()[1]; PLACES_MAX],
+            status: None,
+            conversations: vec![conversation(); CONVERSATIONS_MAX],
+        };
+        assert!(Answer::Rows(vec![row; ROWS_MAX]).to_bytes(1).len() <= MESSAGE_MAX);
+    }
+
+    fn reservations() -> [Reservation; 2] {
+        let at = ListenAt::One("fd00::1".parse().unwrap());
+        let service = ServiceId(0x0106_1234);
+        [
+            Reservation { service, at, reuse: true, listens: false },
+            Reservation { service, at: ListenAt::All, reuse: false, listens: true },
         ]
     }
 
@@ -269,6 +340,7 @@ mod tests {
             device: String::new(),
             places: places(),
             status: Some(Status { regions: 7, ..Status::default() }),
+            conversations: vec![conversation(); CONVERSATIONS_MAX],
         };
         let granted = vec![Ok(()), Err(Refusal::AddressInUse(Some(7))), Err(Refusal::System(22))];
         let route = Route { flow_label: 0xabcde, src_port: 50_000, ..Route::default() };
@@ -276,6 +348,7 @@ mod tests {
             Answer::Attached { slot: 9, granted },
             Answer::Refused(Refusal::AddressInUse(None)),
             Answer::Done,
+            Answer::Reserved(ServiceId(u64::MAX)),
             Answer::Gsi { route, packet: vec![1, 2, 3] },
             Answer::StatusWanted,
             Answer::Listed { service: 1, keeper: u32::MAX },

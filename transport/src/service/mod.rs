@@ -20,6 +20,7 @@ mod estate;
 #[cfg(feature = "fuzz-entry")]
 #[doc(hidden)]
 pub mod fuzz_entry;
+mod gate;
 mod group;
 mod keeper;
 mod launch;
@@ -35,6 +36,9 @@ mod tests;
 
 use std::fmt;
 use std::net::IpAddr;
+
+use softrnic_model::cm::{CommId, ServiceId, State};
+use softrnic_model::verbs::Gid;
 
 pub use keeper::keep;
 pub use member::{Granted, JoinError, Member, Notice};
@@ -85,6 +89,9 @@ pub enum Refusal {
     TooMany,
     /// Not now; try again in a moment.
     Busy,
+    /// Another process has the port of the connection manager; the number of the user, if it is
+    /// another one.
+    PortInUse(Option<u32>),
     /// The system said no: its error number (`errno(3)`).
     System(u32),
 }
@@ -106,6 +113,8 @@ impl Refusal {
             Self::TooMany => (8, 0),
             Self::Busy => (9, 0),
             Self::System(errno) => (10, errno),
+            Self::PortInUse(None) => (11, NOBODY_KNOWN),
+            Self::PortInUse(Some(uid)) => (11, uid),
         }
     }
 
@@ -121,6 +130,7 @@ impl Refusal {
             8 => Self::TooMany,
             9 => Self::Busy,
             10 => Self::System(detail),
+            11 => Self::PortInUse((detail != NOBODY_KNOWN).then_some(detail)),
             _ => return None,
         })
     }
@@ -156,6 +166,12 @@ impl fmt::Display for Refusal {
                 "another process, or the kernel's soft-RoCE driver, has the port at this \
                  address; stop it or use another address",
             ),
+            Self::PortInUse(Some(uid)) => {
+                write!(f, "a process of user {uid} has the port of the connection manager")
+            }
+            Self::PortInUse(None) => {
+                f.write_str("another process has the port of the connection manager")
+            }
             Self::SlotTaken => f.write_str("another process has the device's slot there"),
             Self::NoSlot => f.write_str("all slots of the address are taken"),
             Self::TooMany => f.write_str("too many connections or addresses of one user"),
@@ -185,21 +201,83 @@ pub struct Status {
     pub received_bytes: u64,
     /// Packets received and dropped, whatever the reason.
     pub dropped: u64,
+    /// Listeners of the connection manager.
+    pub listeners: u64,
+    /// Its connections, in all states.
+    pub connections: u64,
 }
 
 impl Status {
-    const fn fields(&self) -> [u64; 7] {
-        let Self { queue_pairs, regions, sent, sent_bytes, received, received_bytes, dropped } =
-            *self;
-        [queue_pairs, regions, sent, sent_bytes, received, received_bytes, dropped]
+    const fn fields(&self) -> [u64; 9] {
+        let Self {
+            queue_pairs,
+            regions,
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            listeners,
+            connections,
+        } = *self;
+        [
+            queue_pairs,
+            regions,
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            listeners,
+            connections,
+        ]
     }
 
-    const fn fields_mut(&mut self) -> [&mut u64; 7] {
-        let Self { queue_pairs, regions, sent, sent_bytes, received, received_bytes, dropped } =
-            self;
-        [queue_pairs, regions, sent, sent_bytes, received, received_bytes, dropped]
+    const fn fields_mut(&mut self) -> [&mut u64; 9] {
+        let Self {
+            queue_pairs,
+            regions,
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            listeners,
+            connections,
+        } = self;
+        [
+            queue_pairs,
+            regions,
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            listeners,
+            connections,
+        ]
     }
 }
+
+/// A listener or a connection of the connection manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// How far it is; `None` of a listener.
+    pub state: Option<State>,
+    /// What it is about.
+    pub service: ServiceId,
+    /// This end has asked.
+    pub active: bool,
+    /// The own communication ID; 0 of a listener.
+    pub id: CommId,
+    /// The own address; zero of a listener at all addresses.
+    pub local: Gid,
+    /// The peer's address; zero of a listener.
+    pub peer: Gid,
+}
+
+/// So many listeners and connections a member tells of.
+pub const CONVERSATIONS_MAX: usize = 40;
 
 /// A process that shares addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,4 +296,6 @@ pub struct Row {
     pub places: Vec<Place>,
     /// How it is doing, if it said so in time.
     pub status: Option<Status>,
+    /// Its listeners and connections, the first [`CONVERSATIONS_MAX`] of them.
+    pub conversations: Vec<Conversation>,
 }

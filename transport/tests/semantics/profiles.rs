@@ -1,7 +1,9 @@
 //! Profiles: every field can be seen from outside, and nothing but the field decides.
 
 use softrnic_model::counters::Counter;
-use softrnic_model::profile::{DatagramTooLong, Profile, ReadWithoutDepth, ReceiveTooSmall};
+use softrnic_model::profile::{
+    CompletionOrder, DatagramTooLong, PlacementOrder, Profile, ReadWithoutDepth, ReceiveTooSmall,
+};
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::QpState::{Err, Rts};
 use softrnic_model::verbs::WcStatus::{
@@ -20,6 +22,9 @@ fn profiles() -> Vec<Profile> {
     let mut all = Profile::ALL.to_vec();
     all.extend([
         Profile { poison: true, ..spec },
+        Profile { answer_delay_ns: 5_000, ..spec },
+        Profile { placement: PlacementOrder::LastBytesFirst, ..spec },
+        Profile { completions: CompletionOrder::LatestQueueFirst, ..spec },
         Profile { grh_flag_on_connected: true, ..spec },
         Profile { imm_flag_on_send: true, ..spec },
         Profile { bad_lkey: rxe.bad_lkey, ..spec },
@@ -45,6 +50,25 @@ fn each(check: impl Fn(Profile, Bench)) {
     for profile in profiles() {
         check(profile, with(Setup::rc(), profile).pair());
     }
+}
+
+/// Bytes that are held back are judged again when they are placed: of a region that has gone in between
+/// nothing is touched, and the peer is told.
+#[test]
+fn bytes_that_were_held_back_are_judged_again() {
+    let mut bench = with(Setup::rc(), Profile::STRICT).pair();
+    let key = bench.register(B, 0..64, Access::LOCAL_WRITE | Access::REMOTE);
+    let before = bench.bytes(B, 0..64);
+    bench.inject(A, &Forge::write(Only, 0).range(0, key, 64).data(&[0xaa; 64]));
+    // The second half is there, the first is not.
+    assert_eq!(bench.bytes(B, 32..64), [0xaa; 32]);
+    assert_eq!(bench.bytes(B, 0..32), before[..32]);
+    bench.device(B).deregister(key).unwrap();
+    let frames = bench.frames();
+    assert_eq!(frames.len(), 1, "{frames:?}");
+    assert!(frames[0].contains("RemoteAccess"), "{frames:?}");
+    assert_eq!(bench.bytes(B, 0..32), before[..32], "after deregistration nothing is written");
+    assert_eq!(bench.state(B), Err);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, EmulatedProvider, Sharing};
-use softrnic_verbs::provider::OpenFailure;
+use softrnic_verbs::provider::{GidEntry, OpenFailure};
 
 use crate::convert::{put, put_if_wanted};
 use crate::errno::{Errno, Result, complain, guarded, number, pointer};
@@ -133,8 +133,13 @@ pub(crate) fn devices() -> Result<Vec<Ptr<Device>>> {
     Ok(found)
 }
 
+/// The GID table of a device, which is not opened for it.
+pub(crate) fn gids_of(device: &Ptr<Device>) -> Option<Vec<GidEntry>> {
+    Some(device.get().ok()?.state().config.gids())
+}
+
 /// An array of the C library, which ends with NULL.
-fn c_array<K: Kind>(items: &[Ptr<K>]) -> Result<*mut Option<Ptr<K>>> {
+pub(crate) fn c_array<K: Kind>(items: &[Ptr<K>]) -> Result<*mut Option<Ptr<K>>> {
     let array = allocate(items.len() + 1, size_of::<Option<Ptr<K>>>()).cast::<Option<Ptr<K>>>();
     if array.is_null() {
         return Err(Errno::NO_MEMORY);
@@ -152,7 +157,7 @@ fn allocate(count: usize, size: usize) -> *mut core::ffi::c_void {
 }
 
 #[expect(unsafe_code, reason = "memory of the C library")]
-fn release(array: *mut core::ffi::c_void) {
+pub(crate) fn release(array: *mut core::ffi::c_void) {
     // SAFETY: C vouches that it comes from `allocate`, or is NULL.
     unsafe { libc::free(array) };
 }

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
 use softrnic_verbs::VerbError;
+use softrnic_verbs::cm::CmError;
 
 /// An errno, not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +34,24 @@ impl Errno {
 impl From<VerbError> for Errno {
     /// An errno says little: with `SOFTRNIC_EXPLAIN` set, standard error says why.
     fn from(error: VerbError) -> Self {
-        static EXPLAINS: LazyLock<bool> = LazyLock::new(|| {
-            std::env::var_os("SOFTRNIC_EXPLAIN")
-                .is_some_and(|value| !value.is_empty() && value != "0")
-        });
-        if *EXPLAINS {
-            complain(&format!("a verb was refused: {error}"));
-        }
+        explain(&error);
         Self(error.errno())
+    }
+}
+
+impl From<CmError> for Errno {
+    fn from(error: CmError) -> Self {
+        explain(&error);
+        Self(error.errno())
+    }
+}
+
+fn explain(error: &dyn core::fmt::Display) {
+    static EXPLAINS: LazyLock<bool> = LazyLock::new(|| {
+        std::env::var_os("SOFTRNIC_EXPLAIN").is_some_and(|value| !value.is_empty() && value != "0")
+    });
+    if *EXPLAINS {
+        complain(&format!("a verb was refused: {error}"));
     }
 }
 

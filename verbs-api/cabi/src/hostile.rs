@@ -117,6 +117,7 @@ impl World {
             attr.ah_attr.is_global = 1;
             (attr.ah_attr.port_num, attr.port_num) = (1, 1);
             attr.ah_attr.grh.sgid_index = 0;
+            attr.ah_attr.grh.dgid = Gid::from_v4([10, 0, 0, 2]).into();
             (attr.pkey_index, attr.path_mtu) = (0, 1 + attr.path_mtu % 5);
             (attr.max_rd_atomic, attr.max_dest_rd_atomic) = (1, 1);
             attr.qp_access_flags &= 0xf;

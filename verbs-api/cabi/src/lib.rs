@@ -44,6 +44,7 @@ mod post;
 mod qp_ex;
 mod query;
 mod queue_pair;
+mod rdmacm;
 mod shared;
 mod shared_receive;
 mod turn;

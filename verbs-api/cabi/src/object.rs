@@ -75,10 +75,10 @@ impl<K: Kind> Ptr<K> {
     /// The object.
     ///
     /// # Errors
-    /// `EINVAL`: it has been destroyed, or is of another kind.
+    /// `EINVAL`: it has been destroyed, is of another kind, or was never one.
     #[inline]
     pub(crate) fn get(&self) -> Result<&Object<K>> {
-        if self.mark().load(Ordering::Acquire) != K::MARK {
+        if !self.record().is_aligned() || self.mark().load(Ordering::Acquire) != K::MARK {
             return Err(Errno::INVALID);
         }
         // SAFETY: as in `mark`, and it is live: nobody has taken the private part.

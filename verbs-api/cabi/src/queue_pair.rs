@@ -14,7 +14,7 @@ use crate::layout::{
     Zeroed, ibv_ece, ibv_gid, ibv_qp, ibv_qp_attr, ibv_qp_cap, ibv_qp_ex, ibv_qp_init_attr,
     ibv_qp_rate_limit_attr,
 };
-use crate::object::{Ptr, live};
+use crate::object::{Object, Ptr, live};
 use crate::objects::{Context, Cq, Pd, Qp, Xrcd};
 use crate::shared::{Shared, Tally};
 use crate::work_list::WorkList;
@@ -152,6 +152,19 @@ const fn not_of(qp_type: QpType) -> QpAttributeMask {
     }
 }
 
+/// Changes a queue pair, and shows C the state that it has then.
+pub(crate) fn modify(
+    pair: &Object<Qp>,
+    changes: &QpAttributes,
+    mask: QpAttributeMask,
+) -> Result<()> {
+    pair.shared.device()?.modify_qp(pair.number, changes, mask)?;
+    if mask.contains(QpAttributeMask::STATE) {
+        pair.change(|qp| qp.qp_base.state = changes.state as u32);
+    }
+    Ok(())
+}
+
 pub(crate) extern "C" fn modify_qp(
     qp: Option<Ptr<Qp>>,
     attr: Option<&ibv_qp_attr>,
@@ -160,12 +173,7 @@ pub(crate) extern "C" fn modify_qp(
     status(|| {
         let pair = live(&qp)?;
         let (changes, mask) = qp_changes(attr.ok_or(Errno::INVALID)?, mask)?;
-        let mask = mask.difference(not_of(pair.qp_type));
-        pair.shared.device()?.modify_qp(pair.number, &changes, mask)?;
-        if mask.contains(QpAttributeMask::STATE) {
-            pair.change(|qp| qp.qp_base.state = changes.state as u32);
-        }
-        Ok(())
+        modify(pair, &changes, mask.difference(not_of(pair.qp_type)))
     })
 }
 

@@ -75,6 +75,15 @@ impl Shared {
         if self.process.is_current() { Ok(&*self.device) } else { Err(Errno::IO) }
     }
 
+    /// The device, for who keeps it.
+    ///
+    /// # Errors
+    /// As [`Shared::device`].
+    pub(crate) fn device_handle(&self) -> Result<Arc<dyn provider::Context>> {
+        self.device()?;
+        Ok(Arc::clone(&self.device))
+    }
+
     /// The objects that events may name, locked. An event is counted as delivered under this lock.
     pub(crate) fn named(&self) -> MutexGuard<'_, Named> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)

@@ -127,6 +127,22 @@ impl Shared {
         self.membership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes what the port service has said.
+    #[cfg(target_os = "linux")]
+    pub(super) fn serve(&self) {
+        let status = || {
+            let core = self.lock();
+            (core.status(), core.conversations())
+        };
+        let packets = self.membership().serve(&self.poller, status);
+        if !packets.is_empty() {
+            let mut core = self.lock();
+            let now = self.now();
+            core.take_forwarded(now, &packets);
+            self.done(core);
+        }
+    }
+
     /// Real time enters here.
     pub(super) fn now(&self) -> Instant {
         let ns = std::time::Instant::now().duration_since(self.origin).as_nanos();
@@ -288,7 +304,7 @@ impl Shared {
             }
             #[cfg(target_os = "linux")]
             if events.iter().any(|event| event.key == SERVICE) {
-                self.membership().serve(&self.poller, || self.lock().status());
+                self.serve();
             }
             surroundings.look_if_due(self)?;
         }

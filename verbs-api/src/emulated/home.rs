@@ -1,11 +1,14 @@
 //! How an emulated device has its core: under a lock that the engine shares.
 
 use std::io;
+use std::sync::Arc;
 
 use softrnic_model::Instant;
 use softrnic_model::verbs::{AsyncEvent, CqId, Psn, QpNum, VerbError, Wc};
 
 use super::EmulatedContext;
+use super::communication::Entry;
+use crate::cm::CmDevice;
 use crate::machine::Home;
 use crate::machine::core::Core;
 use crate::machine::events::{Closed, EventQueue};
@@ -105,6 +108,11 @@ impl Home for EmulatedContext {
     fn sleeper_comes(&self) {
         // The engine takes over.
         self.shared.ring();
+    }
+
+    fn communication(&self) -> Option<Arc<dyn CmDevice>> {
+        let (shared, process) = (Arc::clone(&self.shared), self.process);
+        Some(Arc::new(Entry { shared, process }))
     }
 
     fn draw_psn(&self) -> Psn {

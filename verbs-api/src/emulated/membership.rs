@@ -8,10 +8,20 @@ use polling::Poller;
 #[cfg(target_os = "linux")]
 use polling::{Event, PollMode};
 #[cfg(target_os = "linux")]
-use softrnic_transport::service::{Granted, JoinError, Member, Notice, Place, Refusal, Status};
+use softrnic_model::cm::{ListenAt, ServiceId};
+#[cfg(target_os = "linux")]
+use softrnic_model::wire::Route;
+#[cfg(target_os = "linux")]
+use softrnic_transport::ports::Reservation;
+#[cfg(target_os = "linux")]
+use softrnic_transport::service::{
+    Conversation, Granted, JoinError, Member, Notice, Place, Refusal, Status,
+};
 use softrnic_transport::{UdpLink, udp};
 
 use super::config::{EmulatedConfig, OpenError, Sharing};
+#[cfg(target_os = "linux")]
+use crate::cm::{Cm, CmError};
 use crate::machine::addresses::Address;
 
 /// The slot of a device that has its addresses alone.
@@ -138,23 +148,70 @@ impl Membership {
         }
     }
 
-    /// Answers what the service asks; `status` says how the device is doing.
+    /// Answers what the service asks; `status` says how the device is doing. Returns the packets for
+    /// queue pair 1 that the service has handed on.
     #[cfg(target_os = "linux")]
-    pub(super) fn serve(&mut self, poller: &Poller, status: impl Fn() -> Status) {
-        let Self::Member(member) = self else { return };
+    pub(super) fn serve(
+        &mut self,
+        poller: &Poller,
+        status: impl Fn() -> (Status, Vec<Conversation>),
+    ) -> Vec<(Route, Vec<u8>)> {
+        let mut packets = Vec::new();
+        let Self::Member(member) = self else { return packets };
         loop {
             match member.notice() {
-                Ok(Some(Notice::StatusWanted)) => member.report(&status()),
-                // The device has no connection manager that would have asked for it.
-                Ok(Some(Notice::Gsi { .. })) => {}
-                Ok(None) => return,
+                Ok(Some(Notice::StatusWanted)) => {
+                    let (status, conversations) = status();
+                    member.report(&status, conversations);
+                }
+                Ok(Some(Notice::Gsi { route, packet })) => {
+                    packets.push((route, packet));
+                    if packets.len() >= PACKETS_MAX {
+                        return packets;
+                    }
+                }
+                Ok(None) => return packets,
                 Err(_) => {
                     // It can only fail because the poller does not know it.
                     let _ = poller.delete(member.as_fd());
                     *self = Self::Lost(member.slot());
-                    return;
+                    return packets;
                 }
             }
+        }
+    }
+}
+
+/// Packets that are taken over before the device has its turn.
+#[cfg(target_os = "linux")]
+const PACKETS_MAX: usize = 256;
+
+#[cfg(target_os = "linux")]
+impl Membership {
+    /// Asks for packets to queue pair 1.
+    pub(super) fn listen_gsi(&mut self) -> io::Result<()> {
+        match self {
+            Self::Member(member) => member.listen_gsi(true),
+            Self::Alone | Self::Lost(_) => Ok(()),
+        }
+    }
+
+    /// Has the host know that this process has a port; `None` if nobody else could have it.
+    pub(super) fn reserve(&mut self, wanted: Reservation) -> Cm<Option<ServiceId>> {
+        let Self::Member(member) = self else { return Ok(None) };
+        let lost = |error| CmError::full(format!("the port service does not answer: {error}"));
+        match member.reserve(wanted).map_err(lost)? {
+            Ok(service) => Ok(Some(service)),
+            Err(why @ Refusal::PortInUse(Some(_))) => Err(CmError::denied(why.to_string())),
+            Err(why @ Refusal::PortInUse(None)) => Err(CmError::address_in_use(why.to_string())),
+            Err(why) => Err(CmError::full(why.to_string())),
+        }
+    }
+
+    /// Gives a port back.
+    pub(super) fn release(&mut self, service: ServiceId, at: ListenAt) {
+        if let Self::Member(member) = self {
+            member.release(service, at);
         }
     }
 }

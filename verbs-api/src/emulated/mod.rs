@@ -4,6 +4,7 @@
 //! every verb that posts or polls does so inline, and an engine thread (`engine`) serves a
 //! program that does neither, for one-sided operations must be answered all the same.
 
+mod communication;
 mod config;
 mod description;
 mod engine;

@@ -9,6 +9,7 @@ use softrnic_model::verbs::AsyncEvent;
 use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
 use softrnic_transport::{Link, interfaces, udp};
 
+use super::communication::chance;
 use super::config::{EmulatedConfig, OpenError};
 use super::engine::{self, Shared};
 use super::membership::Membership;
@@ -17,6 +18,7 @@ use super::notices::Notices;
 use super::published::Publication;
 use super::surroundings::{Surroundings, View, joined};
 use crate::machine::addresses::GidTable;
+use crate::machine::communication::Communication;
 use crate::machine::core::Core;
 use crate::machine::events::EventQueue;
 use crate::provider::DeviceInfo;
@@ -95,7 +97,8 @@ impl EmulatedContext {
         while device.next_event().is_some() {}
         let info = Self::info_of(&config);
         let (told, complete) = (notices.is_some(), table.come(&view.addresses).is_empty());
-        let core = Core::new(device, link, table, Arc::clone(&asynchronous));
+        let communication = Communication::new(config.node_guid(), membership.slot(), chance());
+        let core = Core::new(device, link, table, Arc::clone(&asynchronous), communication);
         let shared =
             Shared::new(core, notices, membership).map_err(system("waiting for packets"))?;
         let shared = Arc::new(shared);

@@ -10,6 +10,7 @@ use softrnic_model::{Device, Instant, MemoryId};
 use softrnic_transport::{Link, pump};
 
 use super::addresses::GidTable;
+use super::communication::Communication;
 use super::events::EventQueue;
 use crate::host_memory::HostMemory;
 use crate::provider::{ChannelId, Counter, DmId, MemoryRange};
@@ -95,6 +96,8 @@ pub(crate) struct Core {
     pub(crate) reports: BTreeMap<CqId, Report>,
     pub(crate) asynchronous: Arc<EventQueue<AsyncEvent>>,
     pub(crate) duty: Duty,
+    /// Connections; of a device that has any to manage.
+    pub(crate) communication: Communication,
     /// When something arrived last.
     pub(crate) last_arrival: Instant,
     /// Why the device failed for good, once it has.
@@ -107,6 +110,7 @@ impl Core {
         link: Box<dyn Link>,
         addresses: GidTable,
         asynchronous: Arc<EventQueue<AsyncEvent>>,
+        communication: Communication,
     ) -> Self {
         Self {
             device,
@@ -121,6 +125,7 @@ impl Core {
             reports: BTreeMap::new(),
             asynchronous,
             duty: Duty::default(),
+            communication,
             last_arrival: Instant::ZERO,
             failure: None,
         }
@@ -138,6 +143,7 @@ impl Core {
         if moved != 0 {
             self.last_arrival = now;
         }
+        self.manage(now);
         moved
     }
 
@@ -185,6 +191,7 @@ impl Core {
         if self.failure.is_none() {
             self.failure = Some(why);
             self.asynchronous.push(AsyncEvent::DeviceFatal);
+            self.fail_connections();
         }
         self.device.fail_queue_pairs();
         self.dispatch();
@@ -228,7 +235,8 @@ impl Core {
 
     /// When something is due by itself.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        pump::next_deadline(&self.device, &*self.link)
+        let machine = self.communication.machine.next_deadline();
+        pump::next_deadline(&self.device, &*self.link).into_iter().chain(machine).min()
     }
 
     /// What device and link have counted, in a fixed order.
@@ -256,6 +264,8 @@ impl Core {
                 + link.rx_bad_length
                 + link.rx_bad_icrc
                 + link.rx_overflow,
+            listeners: count(self.communication.machine.listeners().count()),
+            connections: count(self.communication.machine.len()),
         }
     }
 

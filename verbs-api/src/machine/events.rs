@@ -137,6 +137,18 @@ impl<T> EventQueue<T> {
         let _ = before;
     }
 
+    /// Takes some events out, in their order.
+    pub(crate) fn extract(&self, which: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut state = self.lock();
+        let (taken, kept): (Vec<T>, Vec<T>) = state.events.drain(..).partition(which);
+        state.events = kept.into();
+        #[cfg(unix)]
+        if let Some(signal) = &self.signal {
+            taken.iter().for_each(|_| signal.lower());
+        }
+        taken
+    }
+
     /// Sends everybody away who waits, now and later.
     pub(crate) fn close(&self) {
         self.lock().closed = true;

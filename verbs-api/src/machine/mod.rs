@@ -5,6 +5,7 @@
 //! simulated one has a fabric with other devices and virtual time. Each is a [`Home`].
 
 pub(crate) mod addresses;
+pub(crate) mod communication;
 pub(crate) mod core;
 pub(crate) mod events;
 mod memory;
@@ -12,12 +13,14 @@ mod verbs;
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use softrnic_model::Instant;
 use softrnic_model::verbs::{AsyncEvent, CqId, Psn, QpNum, Wc};
 
 use self::core::Core;
 use self::events::{Closed, EventQueue};
+use crate::cm::CmDevice;
 use crate::provider::{DeviceInfo, Timeout, Verb};
 
 /// Where a core lives: who may have it, what time it is there, and how one waits. Whatever is one has
@@ -60,6 +63,11 @@ pub(crate) trait Home: fmt::Debug + Send + Sync {
 
     /// Somebody has armed a completion queue and is about to sleep, while nobody looks for packets.
     fn sleeper_comes(&self);
+
+    /// Its part in connection management, if it has one.
+    fn communication(&self) -> Option<Arc<dyn CmDevice>> {
+        None
+    }
 
     /// A PSN to start with.
     fn draw_psn(&self) -> Psn;

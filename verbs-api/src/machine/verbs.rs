@@ -16,6 +16,7 @@ use super::Home;
 use super::core::{Channel, Core, Registered, Report};
 use super::events::{Closed, EventQueue};
 use super::memory::judge_memory;
+use crate::cm::CmDevice;
 use crate::provider::{
     Advice, ChannelId, Context, Counter, CqInit, DeviceInfo, DmId, GidEntry, GidType,
     MemoryCapabilities, MemoryRange, MrKeys, MwBind, PostError, Reregistration, Timeout, Verb,
@@ -34,6 +35,10 @@ fn judge_port(port: u8) -> Verb<()> {
 impl<H: Home> Context for H {
     fn device(&self) -> &DeviceInfo {
         self.info()
+    }
+
+    fn communication(&self) -> Option<Arc<dyn CmDevice>> {
+        Home::communication(self)
     }
 
     fn query_device(&self) -> Verb<DeviceAttributes> {

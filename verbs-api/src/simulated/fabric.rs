@@ -20,6 +20,7 @@ use super::provider::{self, SimulatedProvider};
 use super::world::World;
 use crate::Context;
 use crate::machine::addresses::{Address, GidTable};
+use crate::machine::communication::Communication;
 use crate::machine::core::Core;
 use crate::machine::events::EventQueue;
 use crate::provider::{self as verbs, OpenFailure, Provider};
@@ -223,7 +224,9 @@ impl Fabric {
             link = Box::new(Capture::new(link, file, &host.name));
         }
         let asynchronous = Arc::new(EventQueue::without_descriptor());
-        let core = Core::new(Device::new(config), link, table, Arc::clone(&asynchronous));
+        let communication = Communication::new(config.attributes.node_guid, config.qp_slot, 0);
+        let core =
+            Core::new(Device::new(config), link, table, Arc::clone(&asynchronous), communication);
         world.put(port, core);
         drop(world);
         Ok(Arc::new(SimulatedContext {

@@ -3,6 +3,7 @@
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::planted;
 use crate::protection::{AccessRequest, Grant, Side};
 use crate::queue::{CqEntry, Slot};
 use crate::verbs::{Access, Key, PdId, QpNum, SrqId, Wc, WcFlags, WcOpcode, WcStatus};
@@ -196,7 +197,10 @@ fn write<M: Memory + ?Sized>(
         // [attacks/partial-placement]
         // A receive that tells of it is completed at once.
         let whole = packet.imm_dt().is_some();
-        late::place_write(qp, shared, memory, grant, (pd, key, addr), packet.payload, whole)?;
+        let kept =
+            packet.payload.len() - usize::from(planted::has(planted::Fault::LastByteMissing));
+        let bytes = &packet.payload[..kept];
+        late::place_write(qp, shared, memory, grant, (pd, key, addr), bytes, whole)?;
     }
     if !facts.place.ends() {
         let addr = addr.wrapping_add(u64::from(here));
@@ -265,6 +269,9 @@ fn atomic<M: Memory + ?Sized>(
     let original = if facts.operation == Operation::CompareSwap {
         memory.compare_swap(grant.memory, grant.offset, eth.compare(), eth.swap_or_add())?
     } else {
+        if planted::has(planted::Fault::AddsTwice) {
+            memory.fetch_add(grant.memory, grant.offset, eth.swap_or_add())?;
+        }
         memory.fetch_add(grant.memory, grant.offset, eth.swap_or_add())?
     };
     qp.responder.msn = next_msn(qp.responder.msn);

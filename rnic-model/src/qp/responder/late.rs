@@ -77,26 +77,30 @@ pub(super) fn place_write<M: Memory + ?Sized>(
     Ok(())
 }
 
-/// Places what is late. If its right has gone in between the WRITE is refused after all.
+/// Places what is late. If its right has gone in between the WRITE is refused after all, and this
+/// returns false: what was to be answered is so no more.
 // [profiles/late-bytes-refused] [profiles/late-bytes-seen-by-what-follows]
-pub(crate) fn place_late<M: Memory + ?Sized>(qp: &mut Qp, shared: &mut Shared, memory: &M) {
+pub(crate) fn place_late<M: Memory + ?Sized>(qp: &mut Qp, shared: &mut Shared, memory: &M) -> bool {
     if !qp.responder.late.is_some() {
-        return;
+        return true;
     }
     let Late { psn, pd, key, addr, .. } = qp.responder.late;
     let length = qp.responder.late.bytes.len() as u64;
-    let placed = remote_grant(qp, shared, pd, key, addr, length, Access::REMOTE_WRITE).and_then(
-        |grant| Ok(memory.write(grant.memory, grant.offset, &qp.responder.late.bytes)?),
-    );
+    let placed =
+        remote_grant(qp, shared, pd, key, addr, length, Access::REMOTE_WRITE).and_then(|grant| {
+            Ok(memory.write(grant.memory, grant.offset, &qp.responder.late.bytes)?)
+        });
     qp.responder.late.forget();
-    let Err(fault) = placed else { return };
+    let Err(fault) = placed else { return true };
     if !qp.init.qp_type.is_reliable() {
-        return shared.count(Counter::DropRefused);
+        shared.count(Counter::DropRefused);
+        return false;
     }
     // What was not answered yet is not answered any more; the refusal stands for it.
     qp.responder.responses.clear();
     qp.responder.expected = psn;
     fail(qp, shared, fault);
+    false
 }
 
 /// A request was carried out: its answer may wait, and so may what of it is still to be placed.

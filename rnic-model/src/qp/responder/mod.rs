@@ -18,6 +18,7 @@ use crate::Instant;
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::planted;
 use crate::verbs::{AsyncEvent, Key, Psn, QpState, SrqId};
 use crate::wire::{NakCode, OpcodeFacts, Operation, Packet, Syndrome};
 
@@ -154,8 +155,7 @@ pub(crate) fn on_request<M: Memory + ?Sized>(
         qp.responder.established = true;
         shared.raise(AsyncEvent::CommunicationEstablished(qp.num));
     }
-    place_late(qp, shared, memory);
-    if qp.state() == QpState::Err {
+    if !place_late(qp, shared, memory) && qp.state() == QpState::Err {
         return;
     }
     if qp.init.qp_type.is_reliable() {
@@ -175,6 +175,10 @@ fn on_reliable<M: Memory + ?Sized>(
 ) {
     match judge_psn(qp.responder.expected, packet.bth.psn()) {
         PsnVerdict::Expected => {}
+        PsnVerdict::Duplicate if again(facts) => {
+            let _ = judge_and_execute(qp, shared, memory, facts, packet);
+            return;
+        }
         PsnVerdict::Duplicate => return duplicate::on_duplicate(qp, shared, facts, packet),
         // [rc-responder/gap-one-nak] [rnr/later-dropped]
         PsnVerdict::Gap if qp.responder.nak_sent => return shared.count(Counter::DropPsnGap),
@@ -199,6 +203,12 @@ fn on_reliable<M: Memory + ?Sized>(
         }
         Err(fault) => fail(qp, shared, fault),
     }
+}
+
+/// Whether a duplicate is carried out again: only by a device with that fault.
+fn again(facts: &OpcodeFacts) -> bool {
+    let whole = facts.place.begins() && facts.place.ends();
+    planted::has(planted::Fault::ReceivesTwice) && facts.operation == Operation::Send && whole
 }
 
 /// A packet that is in sequence. Returns how many sequence numbers it takes.

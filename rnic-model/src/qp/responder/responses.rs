@@ -172,7 +172,7 @@ pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
     match frame.origin {
         Origin::Cnp => qp.responder.cnp_due,
         Origin::Late => qp.responder.late.is_some(),
-        Origin::Request { .. } | Origin::Response => {
+        Origin::Request { .. } | Origin::Response | Origin::Gsi => {
             qp.responder.responses.front().is_some_and(|next| next.psn() == frame.psn)
         }
     }

@@ -1,6 +1,9 @@
 //! The service: one thread that sleeps until a client, a packet for slot 0 or its keeper wants
 //! something. Packets of members come by here only if they are of another user.
 
+mod early;
+mod gsi;
+mod ports;
 mod requests;
 mod restore;
 
@@ -11,18 +14,17 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{SocketFlags, accept_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
-use softrnic_model::verbs::QpNum;
-use softrnic_model::wire::Bth;
-use zerocopy::FromBytes;
 
 use super::estate::{ClientRecord, Key, Record};
+use super::gate::Gate;
 use super::group::Group;
 use super::keeper::Keeper;
 use super::message::Answer;
 use super::slots::ClientId;
-use super::{Place, Status, channel, sys};
+use super::{Conversation, Place, Status, channel, sys};
+use crate::UdpLink;
+use crate::ports::{PortTable, Reservation};
 use crate::udp::Relay;
-use crate::{Link, UdpLink};
 
 /// How long a connection may live without becoming a member.
 const STRANGER_MAX: Duration = Duration::from_secs(5);
@@ -115,6 +117,10 @@ struct Client {
     since: Instant,
     about: ClientRecord,
     status: Option<Status>,
+    /// What it is about, as it has said last.
+    conversations: Vec<Conversation>,
+    /// Its ports of the connection manager.
+    ports: Vec<Reservation>,
 }
 
 /// Somebody who wants to know how all members are doing.
@@ -140,6 +146,10 @@ pub(super) struct Server {
     unused: BTreeMap<Place, Instant>,
     askers: Vec<Asker>,
     relay: Relay,
+    ports: PortTable<ClientId>,
+    gate: Gate,
+    /// Requests for which nobody listens yet.
+    early: Vec<early::Early>,
     next_client: u64,
     started: Instant,
     /// Since when there is no member.
@@ -170,6 +180,9 @@ impl Server {
             unused: BTreeMap::new(),
             askers: Vec::new(),
             relay: Relay::new(),
+            ports: PortTable::new((std::process::id() & 0xffff) as u16),
+            gate: Gate::default(),
+            early: Vec::new(),
             next_client: 1,
             started: now,
             alone_since: Some(now),
@@ -244,7 +257,8 @@ impl Server {
         let strangers = strangers.map(|client| client.since + STRANGER_MAX);
         let unused = self.unused.values().map(|since| *since + LINGER);
         let askers = self.askers.iter().map(|asker| asker.until);
-        idle.into_iter().chain(strangers).chain(unused).chain(askers).min()
+        let early = self.patience_ends();
+        idle.into_iter().chain(strangers).chain(unused).chain(askers).chain(early).min()
     }
 
     /// Does what is due.
@@ -253,6 +267,7 @@ impl Server {
             asker.waits_for.clear();
         });
         self.answer_askers();
+        self.refuse_early(now);
         let stranger =
             |client: &Client| client.about.slot == 0 && client.since + STRANGER_MAX <= now;
         let strangers = self.clients.iter().filter(|(_, client)| stranger(client));
@@ -301,7 +316,8 @@ impl Server {
         let Ok((pid, uid)) = channel::peer_of(&connection) else { return };
         let refusal = self.judge(uid);
         let (since, about, status) = (Instant::now(), ClientRecord::default(), None);
-        let client = Client { connection, pid, uid, since, about, status };
+        let (conversations, ports) = (Vec::new(), Vec::new());
+        let client = Client { connection, pid, uid, since, about, status, conversations, ports };
         if let Some(why) = refusal {
             // Said without being asked, and the connection ends.
             let _ = client.say(&Answer::Refused(why), 0, &[]);
@@ -337,6 +353,7 @@ impl Server {
         }
         for (id, client) in &self.clients {
             self.keep_client(*id, client);
+            self.keep_all_ports(*id);
         }
     }
 
@@ -361,10 +378,9 @@ impl Server {
     /// A client is gone, or is sent away.
     fn remove(&mut self, id: ClientId) {
         let now = Instant::now();
-        if self.clients.remove(&id).is_none() {
-            return;
-        }
+        let Some(client) = self.clients.remove(&id) else { return };
         self.forget(Key::Client(id.0));
+        self.forget_ports(id, &client);
         let mut ended = Vec::new();
         for group in self.groups.values_mut() {
             let place = group.place();
@@ -399,37 +415,6 @@ impl Server {
                 if !self.relay.forward(socket, end) {
                     return;
                 }
-            }
-        }
-    }
-
-    /// Packets for slot 0 of an address: those for the general services queue pair go to the
-    /// members that want them, the rest is for nobody.
-    fn take_packets(&mut self, place: Place) {
-        let Some(group) = self.groups.get_mut(&place) else { return };
-        let now = self.started.elapsed().as_nanos();
-        let now = softrnic_model::Instant::from_ns(u64::try_from(now).unwrap_or(u64::MAX));
-        // What comes there is for the service's user; others are told when they are to be (nothing in
-        // a packet says whose it is).
-        let wants = |client: &&Client| {
-            client.uid == self.uid && client.about.gsi && client.about.places.contains(&place)
-        };
-        let listeners: Vec<&Client> = self.clients.values().filter(wants).collect();
-        let Some(link) = &mut group.link else { return };
-        for _ in 0..BATCHES_MAX {
-            let got = link.receive(now, &mut |route, packet| {
-                let number = Bth::ref_from_prefix(packet).map(|(bth, _)| bth.dest_qp());
-                if number == Ok(QpNum::GSI) && !listeners.is_empty() {
-                    let packet = packet.to_vec();
-                    let bytes = Answer::Gsi { route: *route, packet }.to_bytes(0);
-                    for listener in &listeners {
-                        // Who does not read in time misses it, as in a full receive queue.
-                        let _ = channel::send(&listener.connection, &bytes, &[]);
-                    }
-                }
-            });
-            if !matches!(got, Ok(1..)) {
-                return;
             }
         }
     }

@@ -18,7 +18,7 @@ const PLACES_OF_OWN_MAX: usize = 1024;
 const PLACES_OF_OTHERS_MAX: usize = 64;
 
 /// What becomes of a client after a request.
-enum Outcome {
+pub(super) enum Outcome {
     Stays,
     Leaves,
 }
@@ -87,8 +87,9 @@ impl Server {
                     self.keep_client(id, client);
                 }
             }
-            Request::Status(status) => {
+            Request::Status(status, conversations) => {
                 client.status = Some(status);
+                client.conversations = conversations;
                 for asker in &mut self.askers {
                     asker.waits_for.remove(&id);
                 }
@@ -99,13 +100,24 @@ impl Server {
                 self.ask_all(id, sequence);
                 return Outcome::Stays;
             }
+            Request::Reserve(wanted) => return self.reserve(id, sequence, wanted),
+            Request::Release(service, at) => {
+                self.release_port(id, service, at);
+                return Outcome::Stays;
+            }
             Request::Leave => return Outcome::Leaves,
         }
         self.answer(id, &Answer::Done, sequence, &[])
     }
 
     /// A client that does not take its answer is sent away.
-    fn answer(&self, id: ClientId, answer: &Answer, sequence: u16, sockets: &[OwnedFd]) -> Outcome {
+    pub(super) fn answer(
+        &self,
+        id: ClientId,
+        answer: &Answer,
+        sequence: u16,
+        sockets: &[OwnedFd],
+    ) -> Outcome {
         let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
         let client = self.clients.get(&id);
         match client.map(|client| client.say(answer, sequence, &sockets)) {
@@ -257,6 +269,7 @@ impl Server {
         let mut waits_for = BTreeSet::new();
         for (id, member) in self.clients.iter_mut().filter(|(_, member)| member.about.slot != 0) {
             member.status = None;
+            member.conversations.clear();
             if member.say(&Answer::StatusWanted, 0, &[]).is_ok() {
                 waits_for.insert(*id);
             }
@@ -297,6 +310,7 @@ impl Client {
             device: about.device.clone(),
             places: about.places.clone(),
             status: self.status,
+            conversations: self.conversations.clone(),
         }
     }
 }

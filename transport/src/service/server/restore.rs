@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::{Client, Server};
+use crate::ports::Reservation;
 use crate::service::Place;
 use crate::service::channel;
 use crate::service::estate::{ClientRecord, Key, Record, Word};
@@ -24,6 +25,7 @@ pub(super) fn from_keeper(channel: OwnedFd) -> io::Result<Server> {
     let mut sockets: BTreeMap<Place, Vec<Held>> = BTreeMap::new();
     let mut clients: Vec<(u64, ClientRecord, OwnedFd)> = Vec::new();
     let mut relays: Vec<(Place, u8, OwnedFd)> = Vec::new();
+    let mut ports: Vec<(u64, Vec<Reservation>)> = Vec::new();
     loop {
         let (word, descriptor) = keeper.hear()?.ok_or(io::ErrorKind::UnexpectedEof)?;
         match (word, descriptor) {
@@ -39,6 +41,9 @@ pub(super) fn from_keeper(channel: OwnedFd) -> io::Result<Server> {
             }
             (Word::Keep(Key::Relay(place, slot), Record::Relay), Some(end)) => {
                 relays.push((place, slot, end));
+            }
+            (Word::Keep(Key::Ports(client, _), Record::Ports(some)), Some(_)) => {
+                ports.push((client, some));
             }
             (Word::Complete, _) => break,
             (Word::Keep(..) | Word::Forget(_) | Word::Farewell, _) => {
@@ -58,6 +63,9 @@ pub(super) fn from_keeper(channel: OwnedFd) -> io::Result<Server> {
     }
     for (id, about, connection) in clients {
         server.adopt_client(ClientId(id), about, connection)?;
+    }
+    for (client, some) in ports {
+        some.into_iter().for_each(|port| server.enter_port(ClientId(client), port));
     }
     server.note_unused(Instant::now());
     Ok(server)
@@ -91,7 +99,11 @@ impl Server {
             }
         }
         let (since, status) = (Instant::now(), None);
-        self.clients.insert(id, Client { connection, pid, uid, since, about, status });
+        let (conversations, ports) = (Vec::new(), Vec::new());
+        self.clients.insert(
+            id,
+            Client { connection, pid, uid, since, about, status, conversations, ports },
+        );
         self.next_client = self.next_client.max(id.0 + 1);
         self.alone_since = None;
         Ok(())

@@ -8,6 +8,7 @@ use softrnic_ffi::Layout;
 
 use super::{ATTRIBUTES, CONTEXT, OBJECTS, WORK};
 use crate::kernel::KERNEL;
+use crate::rdmacm::layout::RDMACM;
 
 /// What version 44 of the headers does not have: fields at the end, and operations in front.
 const NEWER: [(&str, &[&str]); 3] = [
@@ -36,7 +37,7 @@ fn is_newer(layout: &str, field: &str) -> bool {
 }
 
 fn tables() -> impl Iterator<Item = &'static Layout> {
-    [OBJECTS, ATTRIBUTES, CONTEXT, WORK, KERNEL].into_iter().flatten()
+    [OBJECTS, ATTRIBUTES, CONTEXT, WORK, KERNEL, RDMACM].into_iter().flatten()
 }
 
 /// What the headers say: size of each struct, and offset and size of each field. `None`: they do not
@@ -44,7 +45,7 @@ fn tables() -> impl Iterator<Item = &'static Layout> {
 fn of_headers(with_newer: bool) -> Option<BTreeMap<String, (usize, usize)>> {
     let mut program = String::from(
         "#include <infiniband/verbs.h>\n#include <infiniband/sa.h>\n#include <rdma/ib_user_verbs.h>\n\
-         #include <rdma/ib_user_sa.h>\n#include <stdio.h>\nint main(void) {\n",
+         #include <rdma/ib_user_sa.h>\n#include <rdma/rdma_cma.h>\n#include <stdio.h>\nint main(void) {\n",
     );
     for Layout { name, fields, .. } in tables() {
         writeln!(program, "printf(\"{name} 0 %zu\\n\", sizeof(struct {name}));").unwrap();
@@ -83,9 +84,9 @@ fn tables_are_what_the_headers_say() {
     let newest = of_headers(true);
     let is_older = newest.is_none();
     let Some(headers) = newest.or_else(|| of_headers(false)) else {
-        let installed = std::path::Path::new("/usr/include/infiniband/verbs.h").exists();
+        let installed = std::path::Path::new("/usr/include/rdma/rdma_cma.h").exists();
         assert!(!installed, "the headers are installed, and the program does not compile");
-        eprintln!("not run: there are no headers (libibverbs-dev)");
+        eprintln!("not run: there are no headers (libibverbs-dev, librdmacm-dev)");
         return;
     };
     let mut checked = 0;

@@ -1,7 +1,7 @@
 //! Names and hints to addresses (`rdma_getaddrinfo(3)`).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::ptr::{null, null_mut};
+use core::ptr::null_mut;
 use std::net::SocketAddr;
 
 use softrnic_model::verbs::QpType;
@@ -42,9 +42,7 @@ struct Answer {
     canonical: Option<Vec<u8>>,
 }
 
-#[expect(clippy::cast_possible_wrap, reason = "small numbers")]
 const RC: c_int = QpType::Rc as c_int;
-#[expect(clippy::cast_possible_wrap, reason = "small numbers")]
 const UD: c_int = QpType::Ud as c_int;
 const TCP: c_int = RDMA_PS_TCP.cast_signed();
 const UDP: c_int = RDMA_PS_UDP.cast_signed();
@@ -223,7 +221,8 @@ fn for_c(answer: &Answer) -> Result<*mut rdma_addrinfo> {
         ai_connect: null_mut(),
         ai_next: null_mut(),
     });
-    let family = |address: SocketAddr| if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let family =
+        |address: SocketAddr| if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     for (address, is_source) in [(answer.source, true), (answer.destination, false)] {
         let Some(address) = address else { continue };
         let storage = Storage::from(address);
@@ -255,7 +254,10 @@ impl Made {
     fn into_c(mut self) -> Result<*mut rdma_addrinfo> {
         // SAFETY: a struct of integers and addresses, seen as bytes.
         let bytes = unsafe {
-            core::slice::from_raw_parts((&raw const self.0).cast::<u8>(), size_of::<rdma_addrinfo>())
+            core::slice::from_raw_parts(
+                (&raw const self.0).cast::<u8>(),
+                size_of::<rdma_addrinfo>(),
+            )
         };
         let copy = copied(bytes)?.cast::<rdma_addrinfo>();
         // C has it all now.
@@ -333,13 +335,17 @@ fn entry(at: *const rdma_addrinfo) -> Option<rdma_addrinfo> {
     unsafe { at.as_ref() }.copied()
 }
 
-const _: *const c_void = null();
-
 #[cfg(test)]
 mod tests {
+    use core::ptr::null;
+
     use super::*;
 
-    fn asked(node: Option<&CStr>, service: Option<&CStr>, hints: Option<(c_int, c_int, c_int)>) -> core::result::Result<Answer, c_int> {
+    fn asked(
+        node: Option<&CStr>,
+        service: Option<&CStr>,
+        hints: Option<(c_int, c_int, c_int)>,
+    ) -> core::result::Result<Answer, c_int> {
         let text = |text: Option<&CStr>| text.map_or(null(), CStr::as_ptr);
         let hints = hints.map(|(flags, qp_type, port_space)| {
             let answer = Answer { qp_type, port_space, ..Answer::default() };
@@ -359,11 +365,17 @@ mod tests {
     fn passive_answers_have_a_source_and_active_ones_a_destination() {
         let flags = RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE;
         let passive = asked(Some(c"10.0.0.1"), Some(c"7471"), Some((flags, 0, TCP))).unwrap();
-        assert_eq!((passive.source, passive.destination), (Some("10.0.0.1:7471".parse().unwrap()), None));
+        assert_eq!(
+            (passive.source, passive.destination),
+            (Some("10.0.0.1:7471".parse().unwrap()), None)
+        );
         assert_eq!((passive.qp_type, passive.port_space), (RC, TCP));
         let flags = RAI_NUMERICHOST | RAI_NOROUTE;
         let active = asked(Some(c"fd00::1"), Some(c"7471"), Some((flags, UD, 0))).unwrap();
-        assert_eq!((active.source, active.destination), (None, Some("[fd00::1]:7471".parse().unwrap())));
+        assert_eq!(
+            (active.source, active.destination),
+            (None, Some("[fd00::1]:7471".parse().unwrap()))
+        );
         assert_eq!((active.qp_type, active.port_space), (UD, UDP));
     }
 
@@ -388,7 +400,10 @@ mod tests {
         };
         let made = for_c(&answer).unwrap();
         let info = entry(made).unwrap();
-        assert_eq!((info.ai_flags, info.ai_family, info.ai_src_len), (RAI_PASSIVE, libc::AF_INET, 16));
+        assert_eq!(
+            (info.ai_flags, info.ai_family, info.ai_src_len),
+            (RAI_PASSIVE, libc::AF_INET, 16)
+        );
         assert_eq!(read(info.ai_src_addr), Ok("10.0.0.1:5".parse().unwrap()));
         assert!(info.ai_dst_addr.is_null() && !info.ai_src_canonname.is_null());
         freeaddrinfo(made);

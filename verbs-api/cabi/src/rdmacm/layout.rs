@@ -1,13 +1,8 @@
 //! The public structs of librdmacm (`rdma/rdma_cma.h`), as tables of offsets like those of libibverbs.
-#![expect(
-    non_camel_case_types,
-    reason = "the names of C, so that a reader finds them in the headers"
-)]
-
 use core::ffi::{c_char, c_int, c_void};
 
 use super::sockaddr::Storage;
-use super::{Channel, Event, Id};
+use super::{Event, EventChannel, Id};
 use crate::layout::{ibv_ah_attr, ibv_gid, ibv_sa_path_rec, layout};
 use crate::object::Ptr;
 use crate::objects as of;
@@ -33,7 +28,7 @@ layout! { RDMACM:
     }
     struct rdma_cm_id: 416 {
         verbs: Option<Ptr<of::Context>> = 0,
-        channel: Option<Ptr<Channel>> = 8,
+        channel: Option<Ptr<EventChannel>> = 8,
         context: *mut c_void = 16,
         qp: Option<Ptr<of::Qp>> = 24,
         route: rdma_route = 32,

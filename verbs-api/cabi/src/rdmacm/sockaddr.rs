@@ -13,8 +13,13 @@ pub(crate) struct Storage(pub(crate) [u8; 128]);
 const V4_LEN: usize = 16;
 const V6_LEN: usize = 28;
 
-const AF_INET: u16 = libc::AF_INET.cast_unsigned() as u16;
-const AF_INET6: u16 = libc::AF_INET6.cast_unsigned() as u16;
+const AF_INET: u16 = family(libc::AF_INET);
+const AF_INET6: u16 = family(libc::AF_INET6);
+
+#[expect(clippy::cast_possible_truncation, reason = "numbers of families are small")]
+const fn family(number: core::ffi::c_int) -> u16 {
+    number.cast_unsigned() as u16
+}
 
 impl Storage {
     pub(crate) const EMPTY: Self = Self([0; 128]);

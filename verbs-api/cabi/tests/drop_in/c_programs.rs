@@ -7,8 +7,8 @@ use super::setup::{cannot_run, directory, is_installed, on_drop_in, own_address,
 
 /// Compiles a program, found from this crate; `None`, with a word, where that cannot be done.
 fn compiled(source: &str) -> Option<String> {
-    if !is_installed("cc") || !Path::new("/usr/include/infiniband/verbs.h").exists() {
-        cannot_run("no C compiler, or no headers (libibverbs-dev)");
+    if !is_installed("cc") || !Path::new("/usr/include/rdma/rdma_cma.h").exists() {
+        cannot_run("no C compiler, or no headers (libibverbs-dev, librdmacm-dev)");
         return None;
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
@@ -19,7 +19,7 @@ fn compiled(source: &str) -> Option<String> {
         .arg(&source)
         .arg("-L")
         .arg(directory())
-        .args(["-libverbs", "-ldl"]));
+        .args(["-libverbs", "-lrdmacm", "-ldl"]));
     assert!(said.success, "{}", said.err);
     Some(binary.into_os_string().into_string().unwrap())
 }
@@ -44,6 +44,16 @@ fn event_descriptors() {
 #[test]
 fn forked_children() {
     fine("fork");
+}
+
+#[test]
+fn connections_by_address() {
+    fine("cm");
+}
+
+#[test]
+fn wrong_use_of_connections() {
+    fine("cm_misuse");
 }
 
 #[test]

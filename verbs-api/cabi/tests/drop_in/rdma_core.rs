@@ -7,8 +7,8 @@ use super::setup::{cannot_run, directory, is_installed, run};
 
 /// What is skipped, and why.
 const SKIPPED: &str = include_str!("../rdma_core/skipped.txt");
-/// All modules that are about verbs in general. `test_rdmacm` waits for the connection manager.
-const MODULES: [&str; 18] = [
+/// All modules that are about verbs and connections in general.
+const MODULES: [&str; 19] = [
     "test_addr",
     "test_atomic",
     "test_cq",
@@ -23,12 +23,13 @@ const MODULES: [&str; 18] = [
     "test_pd",
     "test_qp",
     "test_qpex",
+    "test_rdmacm",
     "test_relaxed_ordering",
     "test_rss_traffic",
     "test_shared_pd",
     "test_tag_matching",
 ];
-const TESTS: usize = 160;
+const TESTS: usize = 170;
 
 /// Whether this process may make namespaces of its own.
 fn has_namespaces() -> bool {

@@ -19,11 +19,11 @@ fn target() -> PathBuf {
     own.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The library, built from what is here now.
+/// The library, built from what is here now, and the program that is the port service.
 pub(crate) fn library() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args(["build", "--quiet", "-p", "softrnic-cabi"]);
+        cargo.args(["build", "--quiet", "-p", "softrnic-cabi", "-p", "softrnic"]);
         cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
         if !cfg!(debug_assertions) {
             cargo.arg("--release");

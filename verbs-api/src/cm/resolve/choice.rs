@@ -61,7 +61,7 @@ pub(super) fn first<T: AsRef<[GidEntry]>>(v4: bool, devices: &[T]) -> Option<(Ho
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
             SocketAddrV6::new(v6, 0, 0, entry.interface_index).into()
         }
-        ip => SocketAddr::new(ip, 0),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => SocketAddr::new(ip, 0),
     };
     Some((holder, address))
 }
@@ -109,7 +109,7 @@ mod tests {
     fn address(text: &str, scope: u32) -> SocketAddr {
         match text.parse().unwrap() {
             IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, scope).into(),
-            v4 => SocketAddr::new(v4, 0),
+            v4 @ IpAddr::V4(_) => SocketAddr::new(v4, 0),
         }
     }
 

@@ -35,12 +35,16 @@ pub(super) fn judge_own(address: SocketAddr) -> Result<(), ResolveError> {
 
 fn open(mut address: SocketAddr) -> Result<UdpSocket, ResolveError> {
     address.set_port(0);
-    UdpSocket::bind(address).map_err(|error| match error.kind() {
-        ErrorKind::AddrNotAvailable => ResolveError::NoSuchSource,
-        // A link-local address without its interface.
-        ErrorKind::InvalidInput => ResolveError::Malformed,
-        _ if error.raw_os_error() == Some(NO_SUCH_INTERFACE) => ResolveError::NoSuchSource,
-        _ => system(&error),
+    UdpSocket::bind(address).map_err(|error| {
+        let kind = error.kind();
+        if kind == ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(NO_SUCH_INTERFACE) {
+            ResolveError::NoSuchSource
+        } else if kind == ErrorKind::InvalidInput {
+            // A link-local address without its interface.
+            ResolveError::Malformed
+        } else {
+            system(&error)
+        }
     })
 }
 

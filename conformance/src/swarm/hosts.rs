@@ -1,0 +1,235 @@
+//! Hosts: a device, the program's memory, and what the reference model knows of them.
+
+use std::collections::BTreeMap;
+
+use softrnic_reference::{Additions, Counts, Memory, Receives, Violation};
+use softrnic_verbs::buffer::Buffer;
+use softrnic_verbs::provider::Verb;
+use softrnic_verbs::simulated::{Fabric, NodeId};
+use softrnic_verbs::{
+    Access, Context, Cq, Error, Key, Mr, Pd, Srq, SrqAttributes, WindowType, Xrcd,
+};
+
+use super::chance::Chance;
+use super::plan::Plan;
+use super::windows::Window;
+
+/// Rights of the one region that each host has for all.
+pub(super) const ALL_RIGHTS: Access =
+    Access::LOCAL_WRITE.union(Access::REMOTE).union(Access::MW_BIND).union(Access::FLUSH_GLOBAL);
+
+/// The word that everybody adds 1 to.
+pub(super) const SHARED_WORD: usize = 0;
+
+/// A piece of a host's memory that somebody uses: nobody else does for that long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) slot: u32,
+    pub(super) at: usize,
+    pub(super) len: usize,
+}
+
+/// A receive's memory.
+pub(super) type Pieces = Vec<Piece>;
+
+pub(super) struct Host {
+    pub(super) node: NodeId,
+    pub(super) context: Context,
+    pub(super) pd: Pd,
+    pub(super) send_cq: Cq,
+    pub(super) recv_cq: Cq,
+    pub(super) region: Mr,
+    pub(super) srq: Srq,
+    pub(super) xrcd: Xrcd,
+    pub(super) xrc_srq: Srq,
+    /// Which end a queue pair number is of.
+    pub(super) ends: BTreeMap<u32, usize>,
+    pub(super) memory: Memory,
+    pub(super) shared: Receives<Pieces>,
+    pub(super) xrc: Receives<Pieces>,
+    pub(super) additions: Additions,
+    pub(super) counts: Counts,
+    pub(super) windows: Vec<Window>,
+    pub(super) parted: bool,
+    pub(super) paused: bool,
+    slots: Slots,
+    fresh: u64,
+    scratch: Vec<u8>,
+}
+
+/// Places for messages.
+struct Slots {
+    first: usize,
+    bytes: usize,
+    free: Vec<u32>,
+}
+
+impl Host {
+    pub(super) fn new(
+        fabric: &Fabric,
+        node: NodeId,
+        plan: &Plan,
+        ends: u32,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let context = fabric.open(node)?;
+        let pd = context.alloc_pd()?;
+        let [send_depth, recv_depth] = plan.depths;
+        let shared = 4 * recv_depth;
+        // A completion for each request that can be open, and those of a connection that was replaced.
+        let send_cq = context.create_cq((ends * send_depth * 2).max(16))?;
+        let recv_cq = context.create_cq((ends * recv_depth * 2 + 2 * shared).max(16))?;
+        let bytes = (plan.message_max as usize + 128).next_multiple_of(64);
+        let count = ends * plan.slots + 2 * shared;
+        // In front: the shared word, and one for each end.
+        let first = (8 + 8 * 2 * plan.connections as usize).next_multiple_of(64);
+        let len = first + bytes * count as usize;
+        let region = pd.register(Buffer::new(len)?, ALL_RIGHTS)?;
+        let attributes = SrqAttributes { max_wr: shared, max_sge: 3, srq_limit: 0 };
+        let srq = pd.create_srq(&attributes)?;
+        let xrcd = context.open_xrcd()?;
+        let xrc_srq = xrcd.create_srq(&pd, &recv_cq, &attributes)?;
+        let windows = [WindowType::Type2A, WindowType::Type2B].map(|kind| Window::new(&pd, kind));
+        Ok(Self {
+            node,
+            windows: windows.into_iter().collect::<Verb<_>>()?,
+            context,
+            pd,
+            send_cq,
+            recv_cq,
+            region,
+            srq,
+            xrcd,
+            xrc_srq,
+            ends: BTreeMap::new(),
+            memory: Memory::new(len),
+            shared: Receives::new(true),
+            xrc: Receives::new(true),
+            additions: Additions::default(),
+            counts: Counts::default(),
+            parted: false,
+            paused: false,
+            slots: Slots { first, bytes, free: (0..count).rev().collect() },
+            fresh: u64::from(node.get()) << 40,
+            scratch: Vec::new(),
+        })
+    }
+
+    pub(super) fn key(&self) -> Key {
+        self.region.rkey()
+    }
+
+    /// Takes a place for `len` bytes, at some offset if there is room.
+    pub(super) fn take(&mut self, len: usize, chance: &mut Chance) -> Option<Piece> {
+        if len > self.slots.bytes {
+            return None;
+        }
+        let slot = self.slots.free.pop()?;
+        let room = self.slots.bytes - len;
+        let at =
+            self.slots.first + self.slots.bytes * slot as usize + chance.index(room.min(63) + 1);
+        Some(Piece { slot, at, len })
+    }
+
+    /// Takes a place for a word.
+    pub(super) fn take_word(&mut self) -> Option<Piece> {
+        let slot = self.slots.free.pop()?;
+        Some(Piece { slot, at: self.slots.first + self.slots.bytes * slot as usize, len: 8 })
+    }
+
+    /// Takes one to three places for `len` bytes in all.
+    pub(super) fn take_pieces(&mut self, len: usize, chance: &mut Chance) -> Option<Pieces> {
+        let count = 1 + chance.index(3).min(len.saturating_sub(1));
+        let mut left = len;
+        let mut pieces = Vec::with_capacity(count);
+        for number in (0..count).rev() {
+            let here = if number == 0 { left } else { chance.index(left + 1) };
+            let Some(piece) = self.take(here, chance) else {
+                self.give(&pieces);
+                return None;
+            };
+            left -= here;
+            pieces.push(piece);
+        }
+        Some(pieces)
+    }
+
+    pub(super) fn give(&mut self, pieces: &[Piece]) {
+        self.slots.free.extend(pieces.iter().map(|piece| piece.slot));
+    }
+
+    /// The program writes bytes that are nowhere else.
+    pub(super) fn refresh(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            self.scratch.clear();
+            while self.scratch.len() < piece.len {
+                self.fresh = self.fresh.wrapping_add(1);
+                let word = self.fresh.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                self.scratch.extend_from_slice(&word.to_le_bytes());
+            }
+            self.scratch.truncate(piece.len);
+            // Inside the buffer by construction.
+            let _ = self.region.buffer().write(piece.at, &self.scratch);
+            self.memory.write(piece.at, &self.scratch);
+        }
+    }
+
+    /// What must be in some pieces, one after the other.
+    pub(super) fn gather(&self, pieces: &[Piece]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(pieces.iter().map(|piece| piece.len).sum());
+        for piece in pieces {
+            bytes.extend_from_slice(self.memory.read(piece.at..piece.at + piece.len));
+        }
+        bytes
+    }
+
+    /// Bytes must have come into some pieces, from the first byte of the first on.
+    pub(super) fn scatter(&mut self, pieces: &[Piece], mut bytes: &[u8]) {
+        for piece in pieces {
+            let here;
+            (here, bytes) = bytes.split_at(piece.len.min(bytes.len()));
+            self.memory.write(piece.at, here);
+        }
+    }
+
+    pub(super) fn forget(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            self.memory.forget(piece.at..piece.at + piece.len);
+        }
+    }
+
+    /// What really is in some pieces.
+    pub(super) fn found(&mut self, pieces: &[Piece]) -> Vec<u8> {
+        let mut bytes = vec![0; pieces.iter().map(|piece| piece.len).sum()];
+        let mut from = 0;
+        for piece in pieces {
+            let _ = self.region.buffer().read(piece.at, &mut bytes[from..from + piece.len]);
+            from += piece.len;
+        }
+        bytes
+    }
+
+    /// Holds what is in some pieces against what must be.
+    pub(super) fn compare(&mut self, pieces: &[Piece]) -> Result<(), Violation> {
+        for piece in pieces {
+            self.scratch.resize(piece.len, 0);
+            let _ = self.region.buffer().read(piece.at, &mut self.scratch);
+            self.memory.compare(piece.at, &self.scratch)?;
+        }
+        Ok(())
+    }
+
+    /// The same of all its memory.
+    pub(super) fn compare_all(&mut self) -> Result<(), Violation> {
+        let len = self.memory.len();
+        self.compare(&[Piece { slot: 0, at: 0, len }])
+    }
+
+    /// The counters that the reference model counts too, and how many packets left and came.
+    pub(super) fn counted(&self) -> Result<[u64; 6], Error> {
+        let counters = self.context.counters()?;
+        let of = |name: &str| {
+            counters.iter().find(|counter| counter.name == name).map_or(0, |counter| counter.value)
+        };
+        Ok(Counts::NAMES.map(of))
+    }
+}

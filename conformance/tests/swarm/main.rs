@@ -1,0 +1,4 @@
+//! The swarm, in short.
+
+mod runs;
+mod schedules;
