@@ -157,10 +157,10 @@ def all_pairings():
     table += both("windows", python_program(WINDOWS), 18600, name="bind, invalidate", quick=[("out", "v4"), ("in", "v4")],
                   judge=says("all as it must be"))
     # A peer that dies: the client's work ends with the status for it.
-    table += both("dead peer", verbs_program("ib_write_bw", ["-F", "-D", "60", "-s", "4096", "-t", "4", "-u", "12"], "-d", "-x"), 18515,
-                  name="ib_write_bw", families=("v4",), kill_server_after=6.0, client_fails=True, server_fails=True,
+    table += both("dead peer", verbs_program("ib_write_bw", ["-F", "-D", "90", "-s", "4096", "-t", "4", "-u", "12"], "-d", "-x"), 18515,
+                  name="ib_write_bw", families=("v4",), kill_server_after=20.0, client_fails=True, server_fails=True,
                   judge=lambda client, server: None if "status 12" in client.lower() or "transport retry" in client.lower()
-                  else "the client does not name the status 12")
+                  else f"the client does not name the status 12: {client[-400:]}")
     # Weather on softrnic's side; every byte is checked.
     foul = {"SOFTRNIC_FAULTS": WEATHER}
     table += both("weather", own_command(["pingpong", "-c", "-n", "300"], foul), 18515, name="softrnic pingpong",
