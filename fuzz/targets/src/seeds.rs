@@ -76,10 +76,14 @@ pub fn of(target: &Target) -> Vec<Vec<u8>> {
             all.iter().enumerate().map(seed).collect()
         }
         "requester" => {
-            let requests = [[(0, 300), (3, 600), (2, 8)], [(3, 700), (1, 512), (3, 0)]];
+            let requests = [
+                [(0, 300), (3, 600), (2, 8)],
+                [(3, 700), (1, 512), (3, 0)],
+                [(0, 300), (1, 512), (0, 0)],
+            ];
             let all = runs(false, 8);
             let seed = |(n, packets): (usize, &Vec<_>)| {
-                requester::seed(&requests[n % 2], requester::LEFT[n % 3], packets)
+                requester::seed(&requests[n / 3 % 3], requester::LEFT[n % 3], packets)
             };
             all.iter().enumerate().map(seed).collect()
         }

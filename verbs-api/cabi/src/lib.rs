@@ -30,7 +30,7 @@ mod extended;
 mod fork;
 #[cfg(any(test, fuzzing))]
 #[expect(unsafe_code, reason = "structs of any bytes")]
-#[expect(clippy::panic, clippy::cast_possible_wrap, reason = "it is a test")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "it is a test")]
 pub mod hostile;
 mod kernel;
 #[expect(unsafe_code, reason = "zeroed C structs")]
