@@ -1,6 +1,7 @@
 //! `softrnic ps`: who shares which address.
 
 use clap::Args;
+use softrnic_model::verbs::Gid;
 use softrnic_transport::service::{self, Listed, Listing, Row};
 
 use crate::cli::Shared;
@@ -35,7 +36,18 @@ const SERVICES: [Column; 6] = [
     Column { key: "note", title: "note" },
 ];
 
-const MEMBERS: [Column; 14] = [
+const CONVERSATIONS: [Column; 8] = [
+    Column { key: "pid", title: "pid" },
+    Column { key: "program", title: "program" },
+    Column { key: "service", title: "service" },
+    Column { key: "state", title: "state" },
+    Column { key: "role", title: "role" },
+    Column { key: "local", title: "local" },
+    Column { key: "peer", title: "peer" },
+    Column { key: "comm_id", title: "comm ID" },
+];
+
+const MEMBERS: [Column; 16] = [
     Column { key: "address", title: "address" },
     Column { key: "udp_port", title: "UDP port" },
     Column { key: "slot", title: "slot" },
@@ -50,6 +62,8 @@ const MEMBERS: [Column; 14] = [
     Column { key: "sent_bytes", title: "bytes sent" },
     Column { key: "received_bytes", title: "bytes received" },
     Column { key: "dropped", title: "dropped" },
+    Column { key: "listeners", title: "listeners" },
+    Column { key: "connections", title: "connections" },
 ];
 
 /// Asks every service and prints what it tells.
@@ -87,11 +101,47 @@ pub(crate) fn run(args: &PsArgs, shared: &Shared) -> Result<(), Failure> {
     let mut table = Table::new(&MEMBERS);
     let nobody = members.is_empty();
     members.into_iter().for_each(|(_, row)| table.push(row));
-    let mut report = Report::new("ps").table("services", services).table("members", table);
+    let conversations = conversations(&rows);
+    let mut report = Report::new("ps")
+        .table("services", services)
+        .table("members", table)
+        .table("connections", conversations);
     if nobody {
         report.note("No process shares an address.");
     }
     Ok(report.print(shared.json)?)
+}
+
+/// A row for each listener and connection of the connection manager.
+fn conversations(rows: &[(u16, Row)]) -> Table<8> {
+    let mut table = Table::new(&CONVERSATIONS);
+    for (_, row) in rows {
+        for one in &row.conversations {
+            let service = match one.service.port() {
+                Some((space, port)) => format!("{space:?}:{port}").to_lowercase(),
+                None => format!("{:#018x}", one.service.0),
+            };
+            let address = |gid: Gid| (gid != Gid::default()).then(|| gid.to_string());
+            let (role, state) = match one.state {
+                None => ("listener", "listen"),
+                Some(state) if one.active => ("active", state.name()),
+                Some(state) => ("passive", state.name()),
+            };
+            let local = address(one.local).unwrap_or_else(|| "all".into());
+            let id = one.state.map(|_| format!("{:#010x}", one.id.0));
+            table.push([
+                u64::from(row.pid).into(),
+                row.program.clone().into(),
+                service.into(),
+                state.into(),
+                role.into(),
+                local.into(),
+                address(one.peer).into(),
+                id.into(),
+            ]);
+        }
+    }
+    table
 }
 
 type Order = (std::net::IpAddr, u16, u8);
@@ -100,7 +150,7 @@ type Order = (std::net::IpAddr, u16, u8);
 fn members(
     rows: &[(u16, Row)],
     address: Option<&Address>,
-) -> Result<Vec<(Order, [Value; 14])>, Failure> {
+) -> Result<Vec<(Order, [Value; 16])>, Failure> {
     let interface = match address {
         Some(Address::Interface(name)) => softrnic_transport::interfaces::by_name(name)
             .map_err(|error| Failure::plain(format!("cannot list interfaces: {error}")))?,
@@ -132,6 +182,8 @@ fn members(
                     status.map(|status| status.sent_bytes).into(),
                     status.map(|status| status.received_bytes).into(),
                     status.map(|status| status.dropped).into(),
+                    status.map(|status| status.listeners).into(),
+                    status.map(|status| status.connections).into(),
                 ],
             ));
         }

@@ -2,6 +2,7 @@
 //!
 //! It is told by lines on its standard input and answers with lines that begin with `> `.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use softrnic_model::verbs::{Gid, Key, QpNum, WcStatus};
 use softrnic_verbs::buffer::Buffer;
+use softrnic_verbs::cm::{Connection, Connector, Listener, Options};
 use softrnic_verbs::emulated::{self, EmulatedConfig, OpenError, Sharing};
 use softrnic_verbs::{
     Access, ConnectOptions, Context, Cq, Endpoint, Mr, Pd, Qp, QpType, RemoteAddress, SendFlags,
@@ -180,6 +182,9 @@ struct Device {
     cq: Cq,
     qp: Qp,
     mr: Mr,
+    connector: Connector,
+    listeners: RefCell<Vec<Listener>>,
+    connections: RefCell<Vec<Connection>>,
 }
 
 impl Device {
@@ -198,7 +203,9 @@ impl Device {
         let buffer = Buffer::copy_of(&bytes).unwrap().into_shared();
         let access = Access::LOCAL_WRITE.union(Access::REMOTE);
         let mr = pd.register(buffer, access).unwrap();
-        Ok(Self { context, pd, cq, qp, mr })
+        let connector = Connector::new(std::slice::from_ref(&context)).unwrap();
+        let (listeners, connections) = (RefCell::default(), RefCell::default());
+        Ok(Self { context, pd, cq, qp, mr, connector, listeners, connections })
     }
 
     fn obey(&self, words: &[&str]) -> String {
@@ -251,8 +258,46 @@ impl Device {
                 self.cq.wait_success(PATIENCE).unwrap();
                 "told".into()
             }
+            ["cm-listen", at] => match self.connector.listen(at.parse().unwrap()) {
+                Ok(listener) => {
+                    let local = listener.local();
+                    self.listeners.borrow_mut().push(listener);
+                    format!("listening {local}")
+                }
+                Err(error) => format!("error {error}"),
+            },
+            // At the listener that was made last.
+            ["cm-accept"] => {
+                let listeners = self.listeners.borrow();
+                let listener = listeners.last().unwrap();
+                match listener.accept(&Options::default(), |_| self.connected()) {
+                    Ok(connection) => {
+                        self.connections.borrow_mut().push(connection);
+                        "accepted".into()
+                    }
+                    Err(error) => format!("error {error}"),
+                }
+            }
+            ["cm-connect", at] => {
+                let at = at.parse().unwrap();
+                match self.connector.connect(at, &Options::default(), |_| self.connected()) {
+                    Ok(connection) => {
+                        // Its queue pairs do, too.
+                        let (from, to) = (self.mr.sge(0, 0), self.mr.remote(0));
+                        connection.qp().write(1, from, to).unwrap();
+                        self.cq.wait_success(PATIENCE).unwrap();
+                        self.connections.borrow_mut().push(connection);
+                        "connected".into()
+                    }
+                    Err(error) => format!("error {error}"),
+                }
+            }
             _ => panic!("{words:?}"),
         }
+    }
+
+    fn connected(&self) -> softrnic_verbs::Result<Qp> {
+        self.pd.create_qp(QpType::Rc, &self.cq).build()
     }
 
     fn datagrams(&self) -> Qp {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod child;
+mod connections;
 mod life;
 mod namespace;
 mod traffic;

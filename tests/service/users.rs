@@ -7,11 +7,11 @@ use softrnic_transport::service::Refusal;
 use crate::child::{Child, connect, start_write, write};
 use crate::world::{Foreground, SERVICE, free_port, service_of, services, signal, until};
 
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;
 const SOMEBODY: u32 = 1000;
 
 /// Whether processes of other users can be started, and can reach the programs.
-fn can_change_user() -> bool {
+pub(crate) fn can_change_user() -> bool {
     use std::os::unix::process::CommandExt;
     let mut command = Command::new(SERVICE);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/");

@@ -11,6 +11,10 @@ use crate::wire::{Bth, Deth, HeaderBuf, Opcode, Packet, Route};
 
 /// Datagrams that wait to be taken. A queue pair of a real device has as many receives.
 const INBOX_MAX: usize = 1024;
+/// Bytes of payload.
+const PAYLOAD: u32 = 256;
+const _: () = assert!(PAYLOAD as usize == MAD_LEN);
+
 /// The default partition, full member.
 const PKEY: u16 = 0xffff;
 /// UD SEND Only.
@@ -70,7 +74,7 @@ impl Gsi {
         frame.route = *route;
         frame.header = mad_header(self.psn);
         frame.payload = Payload::None;
-        frame.payload_len = MAD_LEN as u32;
+        frame.payload_len = PAYLOAD;
         frame.owner = u32::MAX;
         frame.psn = self.psn;
         frame.origin = Origin::Gsi;

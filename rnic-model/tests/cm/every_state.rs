@@ -117,18 +117,10 @@ fn name(kind: &EventKind) -> &'static str {
 
 /// Requests that have nothing to do with the connection: another one begins.
 fn begins_another(state: State, says: Says) -> bool {
-    let passive = [State::ReqRcvd, State::MraReqSent, State::RepSent, State::MraRepRcvd];
-    match says {
-        // Before the peer's ID is known, its request is one like any other.
-        Says::Req => {
-            matches!(
-                state,
-                State::ReqSent | State::MraReqRcvd | State::SidrReqSent | State::SidrReqRcvd
-            ) && !passive.contains(&state)
-        }
-        Says::SidrReq => state != State::SidrReqRcvd,
-        _ => false,
-    }
+    // Before the peer's ID is known, its request is one like any other.
+    let unknown = [State::ReqSent, State::MraReqRcvd, State::SidrReqSent, State::SidrReqRcvd]
+        .contains(&state);
+    says == Says::Req && unknown || says == Says::SidrReq && state != State::SidrReqRcvd
 }
 
 #[test]

@@ -60,7 +60,11 @@ fn spoil(message: Message, wrong: Wrong) -> Option<Message> {
             }
             dreq.into()
         }
-        _ => return None,
+        Message::Req(_)
+        | Message::SidrReq(_)
+        | Message::SidrRep(_)
+        | Message::Lap(_)
+        | Message::Apr(_) => return None,
     })
 }
 

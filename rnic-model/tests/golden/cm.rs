@@ -153,7 +153,14 @@ fn exchange_of(all: &[(Route, Mad)], id: CommId) -> Vec<&(Route, Mad)> {
             Message::Req(req) => req.local_comm_id == id,
             Message::SidrReq(req) => req.request_id == id,
             Message::SidrRep(rep) => rep.request_id == id,
-            _ => {
+            Message::Mra(_)
+            | Message::Rej(_)
+            | Message::Rep(_)
+            | Message::Rtu(_)
+            | Message::Dreq(_)
+            | Message::Drep(_)
+            | Message::Lap(_)
+            | Message::Apr(_) => {
                 let of = |at: usize| u32::from_be_bytes(*mad[at..].first_chunk().unwrap()) == id.0;
                 of(24) || of(28)
             }

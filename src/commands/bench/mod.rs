@@ -1,6 +1,7 @@
 //! `softrnic bench`: bandwidth and latency of each operation, and the limits of the machine.
 
 mod bandwidth;
+mod connect;
 mod latency;
 pub(crate) mod limits;
 mod plan;
@@ -23,6 +24,7 @@ Examples:
   softrnic bench write bw --local -a         both ends on this host, 2 B to 8 MiB
   softrnic bench send lat --local -s 64      half a round trip of a 64-byte message
   softrnic bench read bw HOST -D 10s -q 4    four queue pairs for ten seconds a size
+  softrnic bench connect --local             connections per second, both ends on this host
   softrnic bench limits                      what UDP, memcpy and CRC allow on this machine
 
 The server must run first. Both ends need the same operation and options; when they differ, both
@@ -66,6 +68,7 @@ pub(crate) struct BenchArgs {
 enum Bench {
     #[command(flatten)]
     Transfer(Transfer),
+    Connect(connect::ConnectArgs),
     Limits(limits::LimitsArgs),
 }
 
@@ -228,6 +231,7 @@ struct SizeArgs {
 
 pub(crate) fn run(args: &BenchArgs, shared: &Shared) -> Result<(), Failure> {
     match &args.what {
+        Bench::Connect(args) => connect::run(args, shared),
         Bench::Limits(args) => limits::run(args, shared.json),
         Bench::Transfer(transfer) => run::run(&transfer.test()?, shared),
     }

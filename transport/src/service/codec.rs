@@ -3,15 +3,18 @@
 
 use std::net::IpAddr;
 
-use softrnic_model::cm::{ListenAt, ServiceId};
+use softrnic_model::cm::{CommId, ListenAt, ServiceId, State};
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
 
-use super::{Place, Status};
+use super::{Conversation, Place, Status};
 use crate::ports::Reservation;
 
 /// The longest program or device name that is told, in bytes; the rest is cut off.
 pub(super) const NAME_MAX: usize = 32;
+
+/// The state of a listener.
+const LISTENS: u8 = 0xff;
 
 /// Appends values to a message.
 #[derive(Debug, Default)]
@@ -75,6 +78,13 @@ impl Writer {
             ListenAt::One(ip) => (3, Some(ip)),
         };
         self.u8(kind).bytes(&ip.map_or_else(Gid::default, Gid::from).0)
+    }
+
+    pub(super) fn conversation(&mut self, one: Conversation) -> &mut Self {
+        let state = State::ALL.iter().position(|state| Some(*state) == one.state);
+        let state = state.and_then(|state| u8::try_from(state).ok()).unwrap_or(LISTENS);
+        self.u8(state).u64(one.service.0).u8(one.active.into()).u32(one.id.0);
+        self.bytes(&one.local.0).bytes(&one.peer.0)
     }
 
     pub(super) fn reservation(&mut self, one: Reservation) -> &mut Self {
@@ -159,6 +169,21 @@ impl<'a> Reader<'a> {
             2 => ListenAt::V6,
             3 => ListenAt::One(ip),
             _ => return None,
+        })
+    }
+
+    pub(super) fn conversation(&mut self) -> Option<Conversation> {
+        let state = match self.u8()? {
+            LISTENS => None,
+            number => Some(*State::ALL.get(usize::from(number))?),
+        };
+        Some(Conversation {
+            state,
+            service: ServiceId(self.u64()?),
+            active: self.u8()? == 1,
+            id: CommId(self.u32()?),
+            local: Gid(self.array()?),
+            peer: Gid(self.array()?),
         })
     }
 

@@ -13,7 +13,10 @@ use softrnic_model::wire::Route;
 
 use super::launch::{self, LaunchError};
 use super::message::{Answer, MESSAGE_MAX, PLACES_MAX, Request};
-use super::{Listing, Place, Refusal, Status, TRUST_VARIABLE, VARIABLE, channel};
+use super::{
+    CONVERSATIONS_MAX, Conversation, Listing, Place, Refusal, Status, TRUST_VARIABLE, VARIABLE,
+    channel,
+};
 use crate::ports::Reservation;
 
 /// How long a service may take to answer a process that starts.
@@ -270,9 +273,12 @@ impl Member {
     }
 
     /// Tells how it is going, when [`Notice::StatusWanted`] has asked for it.
-    pub fn report(&self, status: &Status) {
+    /// No more than [`CONVERSATIONS_MAX`] listeners and connections are told.
+    pub fn report(&self, status: &Status, mut conversations: Vec<Conversation>) {
+        conversations.truncate(CONVERSATIONS_MAX);
+        let report = Request::Status(*status, conversations);
         // Who asked does without.
-        let _ = channel::send(&self.connection, &Request::Status(*status).to_bytes(0), &[]);
+        let _ = channel::send(&self.connection, &report.to_bytes(0), &[]);
     }
 
     /// What the service has said unasked, if anything. Never blocks.

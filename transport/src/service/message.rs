@@ -12,7 +12,7 @@ use softrnic_model::cm::{ListenAt, ServiceId};
 use softrnic_model::wire::Route;
 
 use super::codec::{Reader, Writer};
-use super::{Place, Refusal, Row, Status};
+use super::{CONVERSATIONS_MAX, Conversation, Place, Refusal, Row, Status};
 use crate::link::PACKET_LEN_MAX;
 use crate::ports::Reservation;
 
@@ -21,7 +21,7 @@ pub(super) const VERSION: u8 = 2;
 /// The most addresses that one request names, and that one device has.
 pub(super) const PLACES_MAX: usize = 64;
 /// So many rows fit a message, however many addresses they have.
-pub(super) const ROWS_MAX: usize = 2;
+pub(super) const ROWS_MAX: usize = 1;
 /// No message is longer: a datagram for the connection manager with its route.
 pub(super) const MESSAGE_MAX: usize = PACKET_LEN_MAX + 64;
 
@@ -37,7 +37,7 @@ pub(super) enum Request {
     /// service that it listens to, are wanted, or no more.
     Gsi(bool),
     /// What [`Answer::StatusWanted`] asks for. Not answered.
-    Status(Status),
+    Status(Status, Vec<Conversation>),
     /// A port of the connection manager; port 0 is any. Answered with [`Answer::Reserved`], and again
     /// for one that it has already, to listen there.
     Reserve(Reservation),
@@ -93,9 +93,9 @@ impl Request {
                 out = head(3);
                 out.u8((*wanted).into());
             }
-            Self::Status(status) => {
+            Self::Status(status, conversations) => {
                 out = head(4);
-                out.status(status);
+                out.status(status).list(conversations, Writer::conversation);
             }
             Self::List => out = head(5),
             Self::Leave => out = head(6),
@@ -128,7 +128,7 @@ impl Request {
                     1 => true,
                     _ => return None,
                 }),
-                4 => Self::Status(body.status()?),
+                4 => Self::Status(body.status()?, body.list(Reader::conversation)?),
                 5 => Self::List,
                 6 => Self::Leave,
                 7 => Self::Reserve(body.reservation()?),
@@ -139,6 +139,11 @@ impl Request {
         let request = read(body).filter(|_| body.is_empty()).ok_or(Refusal::Malformed)?;
         if let Self::Attach { places, .. } = &request
             && !(1..=PLACES_MAX).contains(&places.len())
+        {
+            return Err(Refusal::Malformed);
+        }
+        if let Self::Status(_, conversations) = &request
+            && conversations.len() > CONVERSATIONS_MAX
         {
             return Err(Refusal::Malformed);
         }
@@ -226,7 +231,7 @@ fn head(bytes: &[u8]) -> Result<(u8, u16, Reader<'_>), Refusal> {
 fn put_row<'a>(out: &'a mut Writer, row: &Row) -> &'a mut Writer {
     out.u32(row.pid).u32(row.uid).u8(row.slot).name(&row.program).name(&row.device);
     out.list(&row.places, Writer::place).u8(row.status.is_some().into());
-    out.status(&row.status.unwrap_or_default())
+    out.status(&row.status.unwrap_or_default()).list(&row.conversations, Writer::conversation)
 }
 
 fn take_row(body: &mut Reader<'_>) -> Option<Row> {
@@ -242,6 +247,7 @@ fn take_row(body: &mut Reader<'_>) -> Option<Row> {
             let status = body.status()?;
             known.then_some(status)
         },
+        conversations: body.list(Reader::conversation)?,
     })
 }
 
@@ -258,6 +264,8 @@ fn take_refusal(body: &mut Reader<'_>) -> Option<Option<Refusal>> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use softrnic_model::cm::{CommId, State};
+    use softrnic_model::verbs::Gid;
 
     use super::*;
 
@@ -273,13 +281,39 @@ mod tests {
             Request::Detach(places()[1]),
             Request::Gsi(true),
             Request::Gsi(false),
-            Request::Status(status),
+            Request::Status(status, vec![conversation(); CONVERSATIONS_MAX]),
             Request::List,
             Request::Leave,
             Request::Reserve(reservations()[0]),
             Request::Reserve(reservations()[1]),
             Request::Release(ServiceId(7), ListenAt::V6),
         ]
+    }
+
+    fn conversation() -> Conversation {
+        Conversation {
+            state: Some(State::Timewait),
+            service: ServiceId(0x0106_1234),
+            active: true,
+            id: CommId(7),
+            local: Gid::from_v4([1; 4]),
+            peer: Gid::from_v4([2; 4]),
+        }
+    }
+
+    #[test]
+    fn the_longest_row_fits_a_message() {
+        let row = Row {
+            pid: 1,
+            uid: 1,
+            slot: 1,
+            program: "x".repeat(99),
+            device: "x".repeat(99),
+            places: vec![places()[1]; PLACES_MAX],
+            status: None,
+            conversations: vec![conversation(); CONVERSATIONS_MAX],
+        };
+        assert!(Answer::Rows(vec![row; ROWS_MAX]).to_bytes(1).len() <= MESSAGE_MAX);
     }
 
     fn reservations() -> [Reservation; 2] {
@@ -300,6 +334,7 @@ mod tests {
             device: String::new(),
             places: places(),
             status: Some(Status { regions: 7, ..Status::default() }),
+            conversations: vec![conversation(); CONVERSATIONS_MAX],
         };
         let granted = vec![Ok(()), Err(Refusal::AddressInUse(Some(7))), Err(Refusal::System(22))];
         let route = Route { flow_label: 0xabcde, src_port: 50_000, ..Route::default() };

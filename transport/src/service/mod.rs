@@ -34,6 +34,9 @@ mod tests;
 use std::fmt;
 use std::net::IpAddr;
 
+use softrnic_model::cm::{CommId, ServiceId, State};
+use softrnic_model::verbs::Gid;
+
 pub use keeper::keep;
 pub use member::{Granted, JoinError, Member, Notice};
 pub use ps::{Listed, Listing, services};
@@ -195,21 +198,83 @@ pub struct Status {
     pub received_bytes: u64,
     /// Packets received and dropped, whatever the reason.
     pub dropped: u64,
+    /// Listeners of the connection manager.
+    pub listeners: u64,
+    /// Its connections, in all states.
+    pub connections: u64,
 }
 
 impl Status {
-    const fn fields(&self) -> [u64; 7] {
-        let Self { queue_pairs, regions, sent, sent_bytes, received, received_bytes, dropped } =
-            *self;
-        [queue_pairs, regions, sent, sent_bytes, received, received_bytes, dropped]
+    const fn fields(&self) -> [u64; 9] {
+        let Self {
+            queue_pairs,
+            regions,
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            listeners,
+            connections,
+        } = *self;
+        [
+            queue_pairs,
+            regions,
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            listeners,
+            connections,
+        ]
     }
 
-    const fn fields_mut(&mut self) -> [&mut u64; 7] {
-        let Self { queue_pairs, regions, sent, sent_bytes, received, received_bytes, dropped } =
-            self;
-        [queue_pairs, regions, sent, sent_bytes, received, received_bytes, dropped]
+    const fn fields_mut(&mut self) -> [&mut u64; 9] {
+        let Self {
+            queue_pairs,
+            regions,
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            listeners,
+            connections,
+        } = self;
+        [
+            queue_pairs,
+            regions,
+            sent,
+            sent_bytes,
+            received,
+            received_bytes,
+            dropped,
+            listeners,
+            connections,
+        ]
     }
 }
+
+/// A listener or a connection of the connection manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// How far it is; `None` of a listener.
+    pub state: Option<State>,
+    /// What it is about.
+    pub service: ServiceId,
+    /// This end has asked.
+    pub active: bool,
+    /// The own communication ID; 0 of a listener.
+    pub id: CommId,
+    /// The own address; zero of a listener at all addresses.
+    pub local: Gid,
+    /// The peer's address; zero of a listener.
+    pub peer: Gid,
+}
+
+/// So many listeners and connections a member tells of.
+pub const CONVERSATIONS_MAX: usize = 40;
 
 /// A process that shares addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,4 +293,6 @@ pub struct Row {
     pub places: Vec<Place>,
     /// How it is doing, if it said so in time.
     pub status: Option<Status>,
+    /// Its listeners and connections, the first [`CONVERSATIONS_MAX`] of them.
+    pub conversations: Vec<Conversation>,
 }

@@ -7,12 +7,17 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use softrnic_model::cm::ip::IpHeader;
+use softrnic_model::cm::message::cell::Bytes;
+use softrnic_model::cm::message::{Dreq, Message, Req, Rtu};
+use softrnic_model::cm::{CommId, ListenAt, PortSpace, RejectReason, ServiceId};
 use softrnic_model::verbs::{Gid, QpNum};
 use softrnic_model::wire::Route;
 
 use super::message::{Answer, MESSAGE_MAX, Request};
 use super::server::Server;
 use super::*;
+use crate::ports::Reservation;
 use crate::{Link, Outgoing, UdpConfig, UdpLink};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -212,52 +217,204 @@ fn all_slots_of_an_address_can_be_had_and_no_more() {
     assert_eq!(gets_something(socket), last.slot() != 255, "0xffffff is multicast");
 }
 
+/// Somebody at another address who sends management datagrams.
+struct Sender {
+    link: UdpLink,
+    route: Route,
+}
+
+impl Sender {
+    fn new(world: &World, to: u8) -> Self {
+        let mut config = UdpConfig::new(world.place(9).ip).with_port(world.port);
+        config.source_ports = 1;
+        let link = UdpLink::open(&config).unwrap();
+        let dst = Gid::from(world.place(to).ip);
+        let route = Route { src: link.gid(), dst, hop_limit: 64, ..Route::default() };
+        Self { link, route }
+    }
+
+    fn packet(&mut self, bytes: &[u8], damage: Option<u32>) {
+        let frame = Outgoing { route: self.route, len: bytes.len(), damage };
+        let fill = &mut |packet: &mut [u8]| {
+            packet.copy_from_slice(bytes);
+            true
+        };
+        self.link.transmit(softrnic_model::Instant::ZERO, frame, fill).unwrap();
+        self.link.flush(softrnic_model::Instant::ZERO).unwrap();
+    }
+
+    fn says(&mut self, message: impl Into<Message>) {
+        self.packet(&packet_of(&message.into()), None);
+    }
+
+    /// What is said to it, if anything comes soon.
+    fn hears(&mut self) -> Option<Message> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut heard = None;
+            let deliver = &mut |_: &Route, packet: &[u8]| {
+                heard = Message::parse(&packet[20..]).ok().map(|(_, message)| message);
+            };
+            self.link.receive(softrnic_model::Instant::ZERO, deliver).unwrap();
+            if heard.is_some() || Instant::now() > deadline {
+                return heard;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn packet_of(message: &Message) -> Vec<u8> {
+    let header = softrnic_model::device::mad_header(softrnic_model::verbs::Psn::new(0));
+    [header.as_slice(), &message.to_mad(7, 0)].concat()
+}
+
+fn heard(member: &mut Member) -> Message {
+    let Notice::Gsi { packet, .. } = notice(member) else { panic!("it is one") };
+    Message::parse(&packet[20..]).unwrap().1
+}
+
+fn port(port: u16, at: ListenAt) -> Reservation {
+    let service = ServiceId::of_port(PortSpace::Tcp, port);
+    Reservation { service, at, reuse: false, listens: true }
+}
+
+/// A request for a port at an address.
+fn request(port: u16, at: IpAddr) -> Req {
+    let header = IpHeader { source_port: 1, source: at, destination: at };
+    Req {
+        local_comm_id: CommId(0x0900_0001),
+        service_id: ServiceId::of_port(PortSpace::Tcp, port),
+        private_data: Bytes::of(&header.to_bytes()).unwrap(),
+        ..Req::default()
+    }
+}
+
 #[test]
-fn packets_for_the_general_services_queue_pair_go_to_those_who_want_them() {
+fn requests_go_to_who_listens_and_all_else_to_the_slot_that_it_names() {
     let world = World::new();
+    let at = world.place(1).ip;
     let (mut a, _a) = world.one(1);
     let (mut b, _b) = world.one(1);
     let (mut c, _c) = world.one(2);
-    let (mut d, _d) = world.one(1);
     for member in [&mut a, &mut b, &mut c] {
         member.listen_gsi(true).unwrap();
     }
-    let mut config = UdpConfig::new(world.place(9).ip).with_port(world.port);
-    config.source_ports = 1;
-    let mut link = UdpLink::open(&config).unwrap();
-    let dst = Gid::from(world.place(1).ip);
-    let route = Route { src: link.gid(), dst, hop_limit: 64, traffic_class: 4, ..Route::default() };
-    let mut transmit = |number: QpNum, damage, mark: u8| {
-        let frame = Outgoing { route, len: 64, damage };
-        let fill = &mut |packet: &mut [u8]| {
-            packet.fill(mark);
-            packet[4..8].copy_from_slice(&number.get().to_be_bytes());
-            true
-        };
-        link.transmit(softrnic_model::Instant::ZERO, frame, fill).unwrap();
-        link.flush(softrnic_model::Instant::ZERO).unwrap();
-    };
-    transmit(QpNum::GSI, Some(300), 1);
-    transmit(QpNum::new(0), None, 2);
-    transmit(QpNum::MULTICAST, None, 3);
-    transmit(QpNum::GSI, None, 4);
+    a.reserve(port(7, ListenAt::V4)).unwrap().unwrap();
+    b.reserve(port(8, ListenAt::One(at))).unwrap().unwrap();
+    c.reserve(port(9, ListenAt::All)).unwrap().unwrap();
+    let mut sender = Sender::new(&world, 1);
+    sender.says(request(7, at));
+    assert!(matches!(heard(&mut a), Message::Req(req) if req == request(7, at)));
+    sender.says(request(8, at));
+    assert!(matches!(heard(&mut b), Message::Req(_)));
+    // Nobody listens to one, at this address, or at all.
+    for (port, at) in [(8, world.place(3).ip), (9, at), (10, at)] {
+        sender.says(request(port, at));
+        let Some(Message::Rej(rej)) = sender.hears() else { panic!("it is refused") };
+        assert_eq!(
+            (rej.reason, rej.remote_comm_id),
+            (RejectReason::INVALID_SERVICE_ID, CommId(0x0900_0001))
+        );
+    }
+    let rtu = |slot| Rtu { remote_comm_id: CommId::from_parts(slot, 5), ..Rtu::default() };
     for member in [&mut a, &mut b] {
-        let Notice::Gsi { route: came, packet } = notice(member) else { panic!("it is one") };
-        assert_eq!((came.src, came.dst, came.traffic_class), (route.src, dst, 4));
-        assert_eq!((packet.len(), packet[63]), (64, 4), "the damaged one and others stay out");
-        assert_eq!(member.notice().unwrap(), None);
+        sender.says(rtu(member.slot()));
+        assert!(matches!(heard(member), Message::Rtu(_)));
     }
-    assert_eq!((c.notice().unwrap(), d.notice().unwrap()), (None, None));
-    b.listen_gsi(false).unwrap();
-    transmit(QpNum::GSI, None, 5);
-    assert!(matches!(notice(&mut a), Notice::Gsi { packet, .. } if packet[63] == 5));
-    assert_eq!(b.notice().unwrap(), None);
-    // One that does not read keeps nobody from reading.
-    for _ in 0..5000 {
-        transmit(QpNum::GSI, None, 6);
-        while a.notice().unwrap().is_some() {}
+    // A slot that nobody has: a disconnection is agreed to.
+    let dreq = Dreq { remote_comm_id: CommId::from_parts(200, 5), ..Dreq::default() };
+    sender.says(rtu(200));
+    sender.says(dreq);
+    assert!(
+        matches!(sender.hears(), Some(Message::Drep(drep)) if drep.local_comm_id.slot() == 200)
+    );
+    // What is damaged or of another kind stays out.
+    let good = packet_of(&rtu(a.slot()).into());
+    sender.packet(&good, Some(300));
+    for (at, value) in [(7, 0), (0, 4), (12, 0), (21, 8), (24, 1)] {
+        let mut bad = good.clone();
+        bad[at] = value;
+        sender.packet(&bad, None);
     }
+    sender.packet(&good[..64], None);
+    sender.says(rtu(b.slot()));
+    assert!(matches!(heard(&mut b), Message::Rtu(_)));
+    assert_eq!((a.notice().unwrap(), c.notice().unwrap()), (None, None));
+    // Who has gone listens no more.
+    drop(a);
     world.works(3);
+    sender.says(request(7, at));
+    assert!(matches!(sender.hears(), Some(Message::Rej(_))));
+    // One that does not read keeps nobody from reading.
+    for _ in 0..2000 {
+        sender.says(rtu(c.slot()));
+        sender.says(rtu(b.slot()));
+    }
+    while b.notice().unwrap().is_some() {}
+    world.works(4);
+}
+
+#[test]
+fn a_flood_of_requests_leaves_others_their_turn() {
+    let world = World::new();
+    let at = world.place(1).ip;
+    let (mut a, _a) = world.one(1);
+    a.listen_gsi(true).unwrap();
+    a.reserve(port(7, ListenAt::All)).unwrap().unwrap();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let flood = {
+        let mut sender = Sender::new(&world, 1);
+        let (stop, request) = (stop.clone(), request(7, at));
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                sender.says(request.clone());
+            }
+        })
+    };
+    let mut config = UdpConfig::new(world.place(8).ip).with_port(world.port);
+    config.source_ports = 1;
+    let link = UdpLink::open(&config).unwrap();
+    let route = Route { src: link.gid(), dst: at.into(), hop_limit: 64, ..Route::default() };
+    let mut other = Sender { link, route };
+    let mut got = 0;
+    let deadline = Instant::now() + PATIENCE;
+    while got < 10 && Instant::now() < deadline {
+        other.says(request(7, at));
+        std::thread::sleep(Duration::from_millis(5));
+        while let Some(Notice::Gsi { route: from, .. }) = a.notice().unwrap() {
+            got += u32::from(from.src == route.src);
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    flood.join().unwrap();
+    assert!(got >= 10, "{got}");
+}
+
+#[test]
+fn ports_are_given_out_each_once_and_kept_by_the_next_service() {
+    let world = World::new();
+    let (mut a, _a) = world.one(1);
+    let (mut b, _b) = world.one(1);
+    let any = Reservation { listens: false, ..port(0, ListenAt::V4) };
+    let chosen: Vec<ServiceId> = (0..100)
+        .map(|n| if n % 2 == 0 { &mut a } else { &mut b }.reserve(any).unwrap().unwrap())
+        .collect();
+    let different: std::collections::BTreeSet<_> = chosen.iter().collect();
+    assert_eq!(different.len(), 100);
+    for service in &chosen {
+        let (space, number) = service.port().unwrap();
+        assert_eq!(space, PortSpace::Tcp);
+        assert!(crate::ports::EPHEMERAL.contains(&number));
+    }
+    a.release(chosen[0], ListenAt::V4);
+    // More than one may have.
+    let mut had = a.reserve(any).unwrap();
+    for _ in 0..2000 {
+        had = a.reserve(any).unwrap();
+    }
+    assert_eq!(had, Err(Refusal::TooMany));
+    assert!(b.reserve(any).unwrap().is_ok());
 }
 
 fn notice(member: &mut Member) -> Notice {
@@ -272,7 +429,7 @@ fn members_tell_how_they_are_doing_and_who_does_not_answer_is_not_waited_for() {
     let (_silent, _b) = world.one(1);
     let reporter = std::thread::spawn(move || {
         assert_eq!(notice(&mut a), Notice::StatusWanted);
-        a.report(&Status { queue_pairs: 3, dropped: 9, ..Status::default() });
+        a.report(&Status { queue_pairs: 3, dropped: 9, ..Status::default() }, Vec::new());
         a
     });
     let all = services().unwrap();

@@ -5,9 +5,15 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Weak};
 
 use softrnic_model::Instant;
+#[cfg(target_os = "linux")]
+use softrnic_model::cm::CommId;
 use softrnic_model::cm::Lifetimes;
 use softrnic_model::cm::{Event, EventKind, Guid, ListenAt, Machine, MachineConfig, ServiceId};
+#[cfg(target_os = "linux")]
+use softrnic_model::verbs::Gid;
 use softrnic_transport::ports::Reservation;
+#[cfg(target_os = "linux")]
+use softrnic_transport::service::{CONVERSATIONS_MAX, Conversation};
 
 use super::core::Core;
 use super::engine::Shared;
@@ -94,6 +100,29 @@ impl Core {
         for sink in self.communication.sinks.iter().filter_map(Weak::upgrade) {
             sink.on_failure();
         }
+    }
+
+    /// Listeners and connections, for `softrnic ps`.
+    #[cfg(target_os = "linux")]
+    pub(super) fn conversations(&self) -> Vec<Conversation> {
+        let machine = &self.communication.machine;
+        let listening = machine.listeners().map(|(_, listen)| Conversation {
+            state: None,
+            service: listen.service_id,
+            active: false,
+            id: CommId::default(),
+            local: match listen.at {
+                ListenAt::One(ip) => ip.into(),
+                ListenAt::All | ListenAt::V4 | ListenAt::V6 => Gid::default(),
+            },
+            peer: Gid::default(),
+        });
+        let connected = machine.connections().filter_map(|(id, state, route)| {
+            let (service, active) = machine.service(id)?;
+            let (local, peer) = (route.src, route.dst);
+            Some(Conversation { state: Some(state), service, active, id, local, peer })
+        });
+        listening.chain(connected).take(CONVERSATIONS_MAX).collect()
     }
 
     /// A packet for queue pair 1 that the port service has received.

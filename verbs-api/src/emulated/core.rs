@@ -252,6 +252,8 @@ impl Core {
                 + link.rx_bad_length
                 + link.rx_bad_icrc
                 + link.rx_overflow,
+            listeners: count(self.communication.machine.listeners().count()),
+            connections: count(self.communication.machine.len()),
         }
     }
 

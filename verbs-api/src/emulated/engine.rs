@@ -96,7 +96,11 @@ impl Shared {
     /// Takes what the port service has said.
     #[cfg(target_os = "linux")]
     pub(super) fn serve(&self) {
-        let packets = self.membership().serve(&self.poller, || self.lock().status());
+        let status = || {
+            let core = self.lock();
+            (core.status(), core.conversations())
+        };
+        let packets = self.membership().serve(&self.poller, status);
         if !packets.is_empty() {
             let mut core = self.lock();
             let now = self.now();

@@ -14,7 +14,9 @@ use softrnic_model::wire::Route;
 #[cfg(target_os = "linux")]
 use softrnic_transport::ports::Reservation;
 #[cfg(target_os = "linux")]
-use softrnic_transport::service::{Granted, JoinError, Member, Notice, Place, Refusal, Status};
+use softrnic_transport::service::{
+    Conversation, Granted, JoinError, Member, Notice, Place, Refusal, Status,
+};
 use softrnic_transport::{UdpLink, udp};
 
 use super::addresses::Address;
@@ -152,13 +154,16 @@ impl Membership {
     pub(super) fn serve(
         &mut self,
         poller: &Poller,
-        status: impl Fn() -> Status,
+        status: impl Fn() -> (Status, Vec<Conversation>),
     ) -> Vec<(Route, Vec<u8>)> {
         let mut packets = Vec::new();
         let Self::Member(member) = self else { return packets };
         loop {
             match member.notice() {
-                Ok(Some(Notice::StatusWanted)) => member.report(&status()),
+                Ok(Some(Notice::StatusWanted)) => {
+                    let (status, conversations) = status();
+                    member.report(&status, conversations);
+                }
                 Ok(Some(Notice::Gsi { route, packet })) => {
                     packets.push((route, packet));
                     if packets.len() >= PACKETS_MAX {

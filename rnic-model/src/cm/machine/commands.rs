@@ -177,6 +177,7 @@ impl Machine {
         };
         let mut connection = Connection::new(State::ReqSent, ask.tag, route, self.transaction(id));
         connection.local_qpn = ask.local_qpn;
+        connection.service_id = ask.service_id;
         connection.parameters = Parameters {
             transport: ask.transport,
             sq_psn: Some(ask.starting_psn),
@@ -209,7 +210,8 @@ impl Machine {
             private_data: ask.private_data,
         };
         let transaction = self.transaction(id);
-        let connection = Connection::new(State::SidrReqSent, ask.tag, ask.route, transaction);
+        let mut connection = Connection::new(State::SidrReqSent, ask.tag, ask.route, transaction);
+        connection.service_id = ask.service_id;
         self.connections.insert(id, Box::new(connection));
         self.ask(id, Message::from(req).to_mad(transaction, 0), now);
         Ok(id)

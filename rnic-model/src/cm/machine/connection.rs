@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use super::listener::ListenerId;
 use crate::Instant;
+use crate::cm::ServiceId;
 use crate::cm::mad::Mad;
 use crate::cm::message::cell::{CommId, Guid};
 use crate::verbs::{Psn, QpNum};
@@ -145,6 +146,8 @@ pub(super) struct Connection {
     pub(super) state: State,
     /// This end has asked.
     pub(super) active: bool,
+    /// What was asked for.
+    pub(super) service_id: ServiceId,
     /// The way to the peer.
     pub(super) route: Route,
     pub(super) transaction: u64,
@@ -168,6 +171,7 @@ impl Connection {
             owned: true,
             state,
             active: matches!(state, State::ReqSent | State::SidrReqSent),
+            service_id: ServiceId::default(),
             route,
             transaction,
             remote_id: CommId::default(),

@@ -17,6 +17,7 @@ mod time;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::ServiceId;
 use super::mad::Mad;
 use super::message::cell::{CommId, Guid};
 use crate::Instant;
@@ -176,9 +177,16 @@ impl Machine {
         }
     }
 
-    /// All connections: ID, state, and where the peer is.
+    /// All connections: ID, state, and the way to the peer.
     pub fn connections(&self) -> impl Iterator<Item = (CommId, State, &Route)> {
         self.connections.iter().map(|(id, connection)| (*id, connection.state, &connection.route))
+    }
+
+    /// The service that a connection is about, and whether this end has asked for it.
+    #[must_use]
+    pub fn service(&self, id: CommId) -> Option<(ServiceId, bool)> {
+        let connection = self.connections.get(&id)?;
+        Some((connection.service_id, connection.active))
     }
 
     /// How many connections there are, those that are ending included.

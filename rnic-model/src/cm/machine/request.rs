@@ -38,6 +38,7 @@ impl Machine {
         let Some(id) = self.admit(listener, route) else { return self.dropped += 1 };
         let mut connection =
             Connection::new(State::ReqRcvd, 0, reversed(route), header.transaction);
+        connection.service_id = req.service_id;
         connection.remote_id = req.local_comm_id;
         connection.remote_guid = req.local_ca_guid;
         connection.parameters = parameters_of(&req, header.modifier);
@@ -117,6 +118,7 @@ impl Machine {
         let Some(id) = self.admit(listener, route) else { return self.dropped += 1 };
         let mut connection =
             Connection::new(State::SidrReqRcvd, 0, reversed(route), header.transaction);
+        connection.service_id = req.service_id;
         connection.remote_id = req.request_id;
         self.take_in(id, listener, connection, key);
         let listener_tag = self.listeners.get(&listener).map_or(0, |one| one.listen.tag);

@@ -23,7 +23,7 @@ enum Fate {
     /// Nobody takes it yet.
     Waits,
     /// Nobody takes it; its sender is told.
-    Nobody(Route, Mad),
+    Nobody,
 }
 
 impl Server {
@@ -41,7 +41,7 @@ impl Server {
                 Fate::Dropped => {}
                 Fate::Goes(id) => self.hand_on(id, route, packet),
                 Fate::Waits => early.push((*route, packet.to_vec())),
-                Fate::Nobody(route, mad) => answers.push((route, mad)),
+                Fate::Nobody => answers.extend(refusal(route, packet)),
             });
             if !matches!(got, Ok(1..)) {
                 break;
@@ -89,9 +89,7 @@ impl Server {
     /// Tells the sender of a packet that it is for nobody.
     pub(super) fn refuse(&mut self, place: Place, route: &Route, packet: &[u8]) {
         let now = self.since_start();
-        let parsed = Packet::parse(packet).ok();
-        let Some(mad) = parsed.and_then(|packet| mad_of(&packet).ok()) else { return };
-        if let Some((way, mad)) = refusal(route, mad)
+        if let Some((way, mad)) = refusal(route, packet)
             && let Some(link) = self.groups.get_mut(&place).and_then(|group| group.link.as_mut())
         {
             transmit(link, now, way, &mad);
@@ -123,7 +121,7 @@ impl Server {
         match taker {
             Some(id) => Fate::Goes(id),
             None if is_request => Fate::Waits,
-            None => refusal(route, mad).map_or(Fate::Dropped, |(way, mad)| Fate::Nobody(way, mad)),
+            None => Fate::Nobody,
         }
     }
 
@@ -136,8 +134,9 @@ impl Server {
 }
 
 /// What a host says to a message that is for nobody.
-fn refusal(route: &Route, mad: &Mad) -> Option<(Route, Mad)> {
-    let (header, message) = Message::parse(mad).ok()?;
+fn refusal(route: &Route, packet: &[u8]) -> Option<(Route, Mad)> {
+    let packet = Packet::parse(packet).ok()?;
+    let (header, message) = Message::parse(mad_of(&packet).ok()?).ok()?;
     let answer = answer_of_nobody(&header, &message)?;
     let back = Route { src: route.dst, dst: route.src, src_port: 0, hop_limit: 64, ..*route };
     Some((back, answer))

@@ -21,7 +21,7 @@ use super::group::Group;
 use super::keeper::Keeper;
 use super::message::Answer;
 use super::slots::ClientId;
-use super::{Place, Status, channel, sys};
+use super::{Conversation, Place, Status, channel, sys};
 use crate::UdpLink;
 use crate::ports::{PortTable, Reservation};
 use crate::udp::Relay;
@@ -117,6 +117,8 @@ struct Client {
     since: Instant,
     about: ClientRecord,
     status: Option<Status>,
+    /// What it is about, as it has said last.
+    conversations: Vec<Conversation>,
     /// Its ports of the connection manager.
     ports: Vec<Reservation>,
 }
@@ -314,7 +316,8 @@ impl Server {
         let Ok((pid, uid)) = channel::peer_of(&connection) else { return };
         let refusal = self.judge(uid);
         let (since, about, status) = (Instant::now(), ClientRecord::default(), None);
-        let client = Client { connection, pid, uid, since, about, status, ports: Vec::new() };
+        let (conversations, ports) = (Vec::new(), Vec::new());
+        let client = Client { connection, pid, uid, since, about, status, conversations, ports };
         if let Some(why) = refusal {
             // Said without being asked, and the connection ends.
             let _ = client.say(&Answer::Refused(why), 0, &[]);

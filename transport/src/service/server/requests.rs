@@ -87,8 +87,9 @@ impl Server {
                     self.keep_client(id, client);
                 }
             }
-            Request::Status(status) => {
+            Request::Status(status, conversations) => {
                 client.status = Some(status);
+                client.conversations = conversations;
                 for asker in &mut self.askers {
                     asker.waits_for.remove(&id);
                 }
@@ -268,6 +269,7 @@ impl Server {
         let mut waits_for = BTreeSet::new();
         for (id, member) in self.clients.iter_mut().filter(|(_, member)| member.about.slot != 0) {
             member.status = None;
+            member.conversations.clear();
             if member.say(&Answer::StatusWanted, 0, &[]).is_ok() {
                 waits_for.insert(*id);
             }
@@ -308,6 +310,7 @@ impl Client {
             device: about.device.clone(),
             places: about.places.clone(),
             status: self.status,
+            conversations: self.conversations.clone(),
         }
     }
 }

@@ -98,8 +98,12 @@ impl Server {
                 group.take(about.slot, uid, id);
             }
         }
-        let (since, status, ports) = (Instant::now(), None, Vec::new());
-        self.clients.insert(id, Client { connection, pid, uid, since, about, status, ports });
+        let (since, status) = (Instant::now(), None);
+        let (conversations, ports) = (Vec::new(), Vec::new());
+        self.clients.insert(
+            id,
+            Client { connection, pid, uid, since, about, status, conversations, ports },
+        );
         self.next_client = self.next_client.max(id.0 + 1);
         self.alone_since = None;
         Ok(())

@@ -181,7 +181,7 @@ impl State {
             IpAddr::V6(ip) if ip.is_unicast_link_local() => {
                 SocketAddr::V6(SocketAddrV6::new(ip, port, 0, scope))
             }
-            ip => SocketAddr::new(ip, port),
+            ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => SocketAddr::new(ip, port),
         };
         let local = header.map_or_else(|| route.dst.into(), |header| header.destination);
         let peer = header.map_or_else(|| route.src.into(), |header| header.source);

@@ -29,7 +29,7 @@ fn listen_at(address: SocketAddr, af_only: bool) -> ListenAt {
         IpAddr::V4(ip) if ip.is_unspecified() => ListenAt::V4,
         IpAddr::V6(ip) if ip.is_unspecified() && af_only => ListenAt::V6,
         IpAddr::V6(ip) if ip.is_unspecified() => ListenAt::All,
-        ip => ListenAt::One(ip),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ListenAt::One(ip),
     }
 }
 

@@ -1,0 +1,268 @@
+//! Connecting.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use softrnic_model::verbs::{QpState, QpType};
+
+use super::connection::{Connection, advance, param};
+use super::waiting::{Held, deadline_of};
+use super::{ConnectError, Listener};
+use crate::cm::resolve::SystemResolver;
+use crate::cm::{CmEvent, CmEventKind, ConnectionManager, EmulatedManager, EventParam};
+use crate::device::Context;
+use crate::emulated::{DeviceChoice, EmulatedConfig, EmulatedProvider, Sharing};
+use crate::provider::{OpenFailure, Provider, Timeout};
+use crate::queue_pair::Qp;
+
+/// How a connection is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What the peer's program gets to see: at most 56 bytes of who asks, 196 of who takes.
+    pub private_data: Vec<u8>,
+    /// READs and atomics that the peer may have outstanding here; `None` is as many as the device can.
+    pub responder_resources: Option<u8>,
+    /// READs and atomics outstanding at the peer; `None` is as many as the device can. The lower of both
+    /// ends' wishes counts.
+    pub initiator_depth: Option<u8>,
+    /// Retries after a timeout, up to 7.
+    pub retry_count: u8,
+    /// Retries after RNR; 7 is without end.
+    pub rnr_retry_count: u8,
+    /// How long connecting may take; `None` is as long as the connection manager tries, minutes.
+    pub timeout: Timeout,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            private_data: Vec::new(),
+            responder_resources: None,
+            initiator_depth: None,
+            retry_count: 7,
+            rnr_retry_count: 7,
+            timeout: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+impl Options {
+    /// The usual ones, with private data.
+    #[must_use]
+    pub fn saying(private_data: impl Into<Vec<u8>>) -> Self {
+        Self { private_data: private_data.into(), ..Self::default() }
+    }
+}
+
+/// What connects and listens: some devices and their connection manager. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    pub(super) cm: Arc<dyn ConnectionManager>,
+}
+
+/// The connector of the process, as long as somebody has it.
+static OF_HOST: Mutex<Weak<EmulatedManager>> = Mutex::new(Weak::new());
+
+impl Connector {
+    /// Over a connection manager.
+    #[must_use]
+    pub const fn over(cm: Arc<dyn ConnectionManager>) -> Self {
+        Self { cm }
+    }
+
+    /// Over open emulated devices.
+    ///
+    /// # Errors
+    /// A device of another kind.
+    pub fn new(devices: &[Context]) -> Result<Self, ConnectError> {
+        let cm = EmulatedManager::new(Arc::new(SystemResolver));
+        for device in devices {
+            cm.add_device(device.verbs())?;
+        }
+        Ok(Self { cm })
+    }
+
+    /// Over all emulated devices of this host, or those that the environment names
+    /// ([`EmulatedProvider::from_environment`]), shared with other processes. They are opened once for
+    /// the process, and closed when nobody uses them any more.
+    ///
+    /// # Errors
+    /// No device can be opened.
+    pub fn of_host() -> Result<Self, ConnectError> {
+        let mut known = OF_HOST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cm) = known.upgrade() {
+            return Ok(Self { cm });
+        }
+        let settings = EmulatedConfig {
+            sharing: Sharing::Service,
+            ..EmulatedConfig::new(std::net::Ipv4Addr::LOCALHOST.into())
+        };
+        let mut provider =
+            EmulatedProvider::from_environment(settings).map_err(OpenFailure::from)?;
+        if provider.choice == DeviceChoice::Usable {
+            provider.choice = DeviceChoice::Every;
+        }
+        let cm = EmulatedManager::new(Arc::new(SystemResolver));
+        let mut failure = None;
+        for info in provider.devices().map_err(OpenFailure::from)? {
+            match provider.open(&info.name) {
+                Ok(device) => cm.add_device(&device)?,
+                Err(error) => failure = Some(error),
+            }
+        }
+        // One that cannot be had is no reason to do without the others.
+        match failure {
+            Some(failure) if cm.devices().is_empty() => return Err(failure.into()),
+            Some(_) | None => {}
+        }
+        *known = Arc::downgrade(&cm);
+        Ok(Self { cm })
+    }
+
+    /// Listens at an address; port 0 is any, address 0 all.
+    ///
+    /// # Errors
+    /// [`ConnectError::Refusal`]: the port is taken, or no device has the address.
+    pub fn listen(&self, address: SocketAddr) -> Result<Listener, ConnectError> {
+        Listener::at(self, address)
+    }
+
+    /// Finds the way to an address.
+    ///
+    /// # Errors
+    /// [`ConnectError::NoRoute`].
+    pub fn resolve(&self, address: SocketAddr) -> Result<Route, ConnectError> {
+        let held = Held::new(&self.cm)?;
+        held.cm.resolve_addr(held.id, None, address, None).map_err(ConnectError::NoRoute)?;
+        let resolved = held.event(None)?;
+        if resolved.kind != CmEventKind::AddrResolved {
+            return Err(ConnectError::of(resolved));
+        }
+        held.cm.resolve_route(held.id, None)?;
+        let found = held.event(None)?;
+        if found.kind != CmEventKind::RouteResolved {
+            return Err(ConnectError::of(found));
+        }
+        let path = held.cm.query_id(held.id)?.path;
+        let device = path.map(|path| Context::new(path.device)).ok_or(ConnectError::Ended)?;
+        Ok(Route { held, device })
+    }
+
+    /// Connects to who listens at an address, with the reliable (or unreliable) connection queue pair
+    /// that `make` makes on the device of the way there.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(
+        &self,
+        address: SocketAddr,
+        options: &Options,
+        make: impl FnOnce(&Context) -> crate::Result<Qp>,
+    ) -> Result<Connection, ConnectError> {
+        self.resolve(address)?.connect(options, make)
+    }
+
+    /// The same as a future.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    #[cfg(all(unix, feature = "tokio"))]
+    pub async fn connect_async(
+        &self,
+        address: SocketAddr,
+        options: &Options,
+        make: impl FnOnce(&Context) -> crate::Result<Qp>,
+    ) -> Result<Connection, ConnectError> {
+        // The system knows routes; nobody is waited for.
+        self.resolve(address)?.connect_async(options, make).await
+    }
+}
+
+/// Connects to who listens at an address, by a device of this host: [`Connector::of_host`].
+///
+/// # Errors
+/// See [`ConnectError`].
+pub fn connect(
+    address: SocketAddr,
+    options: &Options,
+    make: impl FnOnce(&Context) -> crate::Result<Qp>,
+) -> Result<Connection, ConnectError> {
+    Connector::of_host()?.connect(address, options, make)
+}
+
+/// The way to an address.
+#[derive(Debug)]
+pub struct Route {
+    held: Held,
+    device: Context,
+}
+
+impl Route {
+    /// The device that leads there; queue pairs for it are made there.
+    #[must_use]
+    pub const fn device(&self) -> &Context {
+        &self.device
+    }
+
+    /// Connects, see [`Connector::connect`].
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(
+        self,
+        options: &Options,
+        make: impl FnOnce(&Context) -> crate::Result<Qp>,
+    ) -> Result<Connection, ConnectError> {
+        let qp = self.ask(options, make)?;
+        let answer = self.held.event(deadline_of(options.timeout))?;
+        self.complete(qp, answer)
+    }
+
+    /// The same as a future.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    #[cfg(all(unix, feature = "tokio"))]
+    pub async fn connect_async(
+        self,
+        options: &Options,
+        make: impl FnOnce(&Context) -> crate::Result<Qp>,
+    ) -> Result<Connection, ConnectError> {
+        let qp = self.ask(options, make)?;
+        let answer = match options.timeout {
+            None => self.held.event_async().await?,
+            Some(timeout) => tokio::time::timeout(timeout, self.held.event_async())
+                .await
+                .map_err(|_| ConnectError::Timeout)??,
+        };
+        self.complete(qp, answer)
+    }
+
+    fn ask(
+        &self,
+        options: &Options,
+        make: impl FnOnce(&Context) -> crate::Result<Qp>,
+    ) -> Result<Qp, ConnectError> {
+        let qp = make(&self.device)?;
+        let qp_type = type_of(&qp)?;
+        self.held.cm.connect(self.held.id, &param(&qp, qp_type, options)?)?;
+        Ok(qp)
+    }
+
+    fn complete(self, qp: Qp, answer: CmEvent) -> Result<Connection, ConnectError> {
+        let (CmEventKind::ConnectResponse, EventParam::Conn(param)) = (answer.kind, &answer.param)
+        else {
+            return Err(ConnectError::of(answer));
+        };
+        let private_data = param.private_data.clone();
+        advance(&self.held, &qp, &[QpState::Rtr, QpState::Rts])?;
+        self.held.cm.establish(self.held.id)?;
+        Connection::new(self.held, qp, private_data)
+    }
+}
+
+/// The service of a queue pair.
+pub(super) fn type_of(qp: &Qp) -> Result<QpType, ConnectError> {
+    Ok(qp.query()?.1.qp_type)
+}
