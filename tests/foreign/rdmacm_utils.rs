@@ -1,6 +1,7 @@
 //! The example programs of librdmacm.
 
 use std::process::Command;
+use std::time::Duration;
 
 use super::ends::{
     Running, Setting, build_libraries, cannot_run, free_port, fresh_address, is_installed,
@@ -56,7 +57,7 @@ fn persistent_rping() {
             if client.good || !client.text.contains("REJECTED") {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
             client = rping(fresh_address(), &["-c", "-C", "100"]).finish();
         }
         assert!(client.good, "{}", client.text);
@@ -88,6 +89,22 @@ fn udaddy() {
         ("udaddy -b SERVER -p 0x2", "udaddy -s SERVER -b CLIENT -p 0x2"),
     ];
     all_meet(lines.iter().flat_map(|(server, client)| everywhere(&Meeting::new(server, client))));
+}
+
+#[test]
+fn mckey() {
+    if !is_installed("mckey", PACKAGE) {
+        return;
+    }
+    // What is sent before the other one has joined is lost, and it would wait for it for ever.
+    let meeting = Meeting {
+        head_start: Duration::from_secs(3),
+        ..Meeting::new(
+            "mckey -m 239.9.9.9 -b SERVER -C 20",
+            "mckey -m 239.9.9.9 -b CLIENT -s -C 20",
+        )
+    };
+    all_meet(everywhere(&meeting));
 }
 
 #[test]
