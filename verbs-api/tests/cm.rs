@@ -1,5 +1,6 @@
 //! Connection management over UDP, in one process: two devices, one connection manager.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -196,8 +196,11 @@ impl EmulatedManager {
             if let Some(reserved) = known.reserved {
                 state.ports.remove(id, reserved.service, reserved.at);
             }
-            let of_it = state.ids.iter().filter(|(_, other)| other.asked_of == Some(id));
-            let requests: Vec<CmId> = of_it.map(|(request, _)| *request).collect();
+            let mut requests = Vec::new();
+            if known.phase == CmPhase::Listen {
+                let of_it = state.ids.iter().filter(|(_, other)| other.asked_of == Some(id));
+                requests.extend(of_it.map(|(request, _)| *request));
+            }
             (known, state.devices.clone(), requests)
         };
         for (device, listener) in &known.listeners {

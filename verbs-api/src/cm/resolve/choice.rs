@@ -114,7 +114,7 @@ mod tests {
     fn address(text: &str, scope: u32) -> SocketAddr {
         match text.parse().unwrap() {
             IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, scope).into(),
-            v4 => SocketAddr::new(v4, 0),
+            v4 @ IpAddr::V4(_) => SocketAddr::new(v4, 0),
         }
     }
 

@@ -211,4 +211,5 @@ fn with_ip(mut address: SocketAddr, ip: IpAddr, port: u16) -> SocketAddr {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;

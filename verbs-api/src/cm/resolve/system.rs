@@ -79,11 +79,12 @@ mod tests {
             Arc::new(EmulatedContext::open(config).unwrap()) as Arc<dyn Context>
         };
         let devices = [open(1), open(2)];
-        let source = Some("127.84.0.2:7".parse().unwrap());
-        let path = SystemResolver.path(&devices, source, "127.0.0.1:9".parse().unwrap()).unwrap();
+        let source = "127.84.0.2:7".parse().unwrap();
+        let path =
+            SystemResolver.path(&devices, Some(source), "127.0.0.1:9".parse().unwrap()).unwrap();
         assert!(Arc::ptr_eq(&path.device, &devices[1]));
-        assert_eq!((path.port, path.gid_index, path.source), (1, 0, source.unwrap()));
-        let (device, index) = device_at(&devices, source.unwrap()).unwrap().unwrap();
+        assert_eq!((path.port, path.gid_index, path.source), (1, 0, source));
+        let (device, index) = device_at(&devices, source).unwrap().unwrap();
         assert!(Arc::ptr_eq(&device, &devices[1]) && index == 0);
         let errno =
             |address: &str| device_at(&devices, address.parse().unwrap()).unwrap_err().errno();
