@@ -86,9 +86,11 @@ impl<'a> Meeting<'a> {
         std::thread::sleep(self.head_start);
         let begun = Instant::now();
         let client = loop {
-            let client = start(self.client, here).finish();
+            let mut client = start(self.client, here).finish();
+            // Some call that a success.
             let refused = REFUSED.iter().any(|text| client.text.contains(text));
-            if client.good || !refused || !server.is_running() || begun.elapsed() > STARTS {
+            client.good &= !refused;
+            if !refused || !server.is_running() || begun.elapsed() > STARTS {
                 break client;
             }
             std::thread::sleep(Duration::from_millis(50));
