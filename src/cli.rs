@@ -13,7 +13,7 @@ use softrnic_transport::tap::FaultRules;
 
 #[cfg(target_os = "linux")]
 use crate::commands::run;
-use crate::commands::{bench, demo, devinfo, pingpong, stat};
+use crate::commands::{bench, conform, demo, devinfo, pingpong, stat};
 use crate::error::Failure;
 use crate::units::{self, Address};
 
@@ -53,6 +53,7 @@ pub(crate) enum Command {
     Devinfo(devinfo::DevinfoArgs),
     Pingpong(pingpong::PingpongArgs),
     Bench(bench::BenchArgs),
+    Conform(conform::ConformArgs),
     Stat(stat::StatArgs),
     #[cfg(target_os = "linux")]
     Run(run::RunArgs),
@@ -86,6 +87,16 @@ pub(crate) struct Shared {
     )]
     pub(crate) address: Option<Address>,
 
+    /// Which kind of device: hardware through rdma-core, an emulated one, or hardware if there is some
+    ///
+    /// With hardware, --address names the device (rxe0, mlx5_0), its interface, or one of its addresses.
+    /// SOFTRNIC_LIBIBVERBS is the path of another libibverbs.
+    #[arg(
+        long, global = true, value_enum, value_name = "NAME", default_value_t = Backend::Auto,
+        env = "SOFTRNIC_BACKEND"
+    )]
+    pub(crate) backend: Backend,
+
     /// TCP port on which the two ends introduce their queue pairs to each other
     #[arg(
         long, short = 'p', global = true, value_name = "PORT", default_value_t = EXCHANGE_PORT,
@@ -115,6 +126,17 @@ pub(crate) struct Shared {
         env = "SOFTRNIC_PROFILE"
     )]
     pub(crate) profile: Profile,
+}
+
+/// Which kind of device the commands use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// Hardware if there is some, else emulated; standard error says which
+    Auto,
+    /// A real device, through rdma-core
+    Hardware,
+    /// An emulated device
+    Emulated,
 }
 
 /// Which device the emulated one resembles.
@@ -153,7 +175,40 @@ impl Shared {
                 )
             })?;
         }
-        self.check_capture()
+        self.check_capture()?;
+        self.check_backend()
+    }
+
+    /// What only an emulated device has: the option, if one is given.
+    fn emulated_only(&self) -> Option<&'static str> {
+        [
+            (self.capture.is_some(), "--capture (SOFTRNIC_CAPTURE)"),
+            (self.faults.is_some(), "--faults (SOFTRNIC_FAULTS)"),
+            (self.trace, "--trace"),
+            (self.profile != Profile::Spec, "--profile (SOFTRNIC_PROFILE)"),
+        ]
+        .into_iter()
+        .find_map(|(given, option)| given.then_some(option))
+    }
+
+    fn check_backend(&self) -> Result<(), Failure> {
+        match self.emulated_only() {
+            Some(option) if self.backend == Backend::Hardware => Err(Failure::usage(
+                format!("{option} is about an emulated device, and --backend asks for hardware"),
+                "leave one of them away (SOFTRNIC_BACKEND counts, too)",
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The kind of device that is asked for. Options that only an emulated device has ask for one.
+    pub(crate) fn backend(&self) -> softrnic_verbs::Backend {
+        match self.backend {
+            Backend::Auto if self.emulated_only().is_some() => softrnic_verbs::Backend::Emulated,
+            Backend::Auto => softrnic_verbs::Backend::Auto,
+            Backend::Hardware => softrnic_verbs::Backend::Hardware,
+            Backend::Emulated => softrnic_verbs::Backend::Emulated,
+        }
     }
 
     fn check_capture(&self) -> Result<(), Failure> {
@@ -181,8 +236,9 @@ impl Shared {
 }
 
 /// Each option that a variable of the environment can set: its id, its spelling, the variable.
-const FROM_ENVIRONMENT: [(&str, &str, &str); 4] = [
+const FROM_ENVIRONMENT: [(&str, &str, &str); 5] = [
     ("address", "--address", "SOFTRNIC_ADDRESS"),
+    ("backend", "--backend", "SOFTRNIC_BACKEND"),
     ("capture", "--capture", "SOFTRNIC_CAPTURE"),
     ("faults", "--faults", "SOFTRNIC_FAULTS"),
     ("profile", "--profile", "SOFTRNIC_PROFILE"),

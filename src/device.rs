@@ -7,9 +7,11 @@ use softrnic_model::profile;
 use softrnic_transport::{interfaces, udp};
 use softrnic_verbs::Context;
 use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, OpenError, Sharing};
+use softrnic_verbs::provider::Provider;
 
 use crate::cli::{Profile, Shared};
 use crate::error::Failure;
+use crate::hardware;
 use crate::units::Address;
 
 /// Addresses that processes of one host take when nobody says which: all are local on Linux.
@@ -19,18 +21,29 @@ fn free_for_all() -> impl Iterator<Item = IpAddr> {
 
 /// How a device is opened: all that the command line says but the address.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings(EmulatedConfig);
+pub(crate) struct Settings {
+    /// A real device is to be opened, of these.
+    hardware: Option<Arc<dyn Provider>>,
+    emulated: EmulatedConfig,
+}
 
 impl Settings {
-    /// As the command line says.
-    pub(crate) fn new(shared: &Shared) -> Self {
+    /// As the command line says, be it a real device or an emulated one. Where nobody said which,
+    /// standard error is told.
+    pub(crate) fn new(shared: &Shared) -> Result<Self, Failure> {
+        let hardware = hardware::chosen(shared)?;
+        Ok(Self { hardware, ..Self::emulated(shared) })
+    }
+
+    /// The same, always emulated.
+    pub(crate) fn emulated(shared: &Shared) -> Self {
         let trace = std::env::var_os("SOFTRNIC_TRACE");
         let trace = trace.is_some_and(|value| !value.is_empty() && value != "0");
-        Self(EmulatedConfig {
+        Self::of(EmulatedConfig {
             capture: shared.capture.clone(),
             faults: shared.faults.clone(),
             trace: shared.trace || trace,
-            ..Self::quiet(shared).0
+            ..Self::quiet(shared).emulated
         })
     }
 
@@ -40,21 +53,39 @@ impl Settings {
         config.profile = shared.profile.model();
         config.publish = true;
         config.sharing = Sharing::Service.with_environment();
-        Self(config)
+        Self::of(config)
+    }
+
+    const fn of(emulated: EmulatedConfig) -> Self {
+        Self { hardware: None, emulated }
+    }
+
+    /// The second of two ends on this host, of the same kind.
+    pub(crate) fn second(shared: &Shared) -> Result<Self, Failure> {
+        let hardware = hardware::chosen_silently(shared)?;
+        Ok(Self { hardware, ..Self::quiet(shared) })
+    }
+
+    /// Whether it is a real device.
+    pub(crate) const fn is_hardware(&self) -> bool {
+        self.hardware.is_some()
     }
 
     /// Without anything that the command line could say: for a measurement.
     pub(crate) fn bare() -> Self {
-        Self(EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+        Self::of(EmulatedConfig::new(IpAddr::V4(Ipv4Addr::LOCALHOST)))
     }
 
     /// All settings, for a list of devices; its address means nothing.
     pub(crate) fn into_config(self) -> EmulatedConfig {
-        self.0
+        self.emulated
     }
 
     /// Opens the device at `address`.
     pub(crate) fn open(&self, address: &Address) -> Result<Context, Failure> {
+        if let Some(provider) = &self.hardware {
+            return hardware::open(&**provider, Some(address), None);
+        }
         match address {
             Address::Ips(ips) => self.open_at(ips.clone()),
             Address::Interface(name) => {
@@ -68,9 +99,13 @@ impl Settings {
     }
 
     /// Opens a device at the first loopback address that no other process has, for itself.
+    /// Of real devices, the first that is usable.
     pub(crate) fn open_anywhere(&self) -> Result<Context, Failure> {
+        if let Some(provider) = &self.hardware {
+            return hardware::open(&**provider, None, None);
+        }
         let mut last = None;
-        let alone = Self(EmulatedConfig { sharing: Sharing::Alone, ..self.0.clone() });
+        let alone = Self::of(EmulatedConfig { sharing: Sharing::Alone, ..self.emulated.clone() });
         for address in free_for_all() {
             match alone.open_at(vec![address]) {
                 Err(error) if is_taken(&error) => last = Some(error),
@@ -93,6 +128,9 @@ impl Settings {
         reached: IpAddr,
         peer: IpAddr,
     ) -> Result<Context, Failure> {
+        if let Some(provider) = &self.hardware {
+            return hardware::open(&**provider, address, Some(reached));
+        }
         match address {
             Some(address) => self.open(address),
             None if reached == peer && peer.is_loopback() && peer.is_ipv4() => {
@@ -106,7 +144,7 @@ impl Settings {
     }
 
     fn open_at(&self, addresses: Vec<IpAddr>) -> Result<Context, OpenError> {
-        let config = EmulatedConfig { addresses, ..self.0.clone() };
+        let config = EmulatedConfig { addresses, ..self.emulated.clone() };
         Ok(Context::new(Arc::new(EmulatedContext::open(config)?)))
     }
 }

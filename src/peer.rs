@@ -28,7 +28,7 @@ pub(crate) fn with_peer<T>(
     host: Option<&str>,
     act: impl FnOnce(&Context, &mut Exchange) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let settings = Settings::new(shared);
+    let settings = Settings::new(shared)?;
     // Where the address is known, mistakes show before anybody waits.
     let early = shared.address.as_ref().map(|address| settings.open(address)).transpose()?;
     let mut exchange = match host {

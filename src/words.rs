@@ -19,7 +19,16 @@ pub(crate) const fn status(status: WcStatus) -> &'static str {
         WcStatus::RemoteOperationError => "remote operation error",
         WcStatus::RetryExceeded => "transport retry counter exceeded",
         WcStatus::RnrRetryExceeded => "RNR retry counter exceeded",
+        WcStatus::LocalRddViolation => "local RDD violation",
+        WcStatus::RemoteInvalidRdRequest => "remote invalid RD request",
+        WcStatus::RemoteAborted => "aborted by the peer",
+        WcStatus::InvalidEecNumber => "invalid EE context number",
+        WcStatus::InvalidEecState => "invalid EE context state",
+        WcStatus::Fatal => "fatal error",
+        WcStatus::ResponseTimeout => "response timeout",
         WcStatus::GeneralError => "general error",
+        WcStatus::TagMatchingError => "tag matching error",
+        WcStatus::TagMatchingRendezvous => "tag matching left to software",
     }
 }
 
@@ -55,6 +64,12 @@ pub(crate) const fn event(event: AsyncEvent) -> &'static str {
         AsyncEvent::PortActive => "port active",
         AsyncEvent::PortError => "port error",
         AsyncEvent::GidChange => "GID change",
+        AsyncEvent::PathMigrated(_) => "path migrated",
+        AsyncEvent::PathMigrationFailed(_) => "path migration failed",
+        AsyncEvent::LidChange => "LID change",
+        AsyncEvent::PkeyChange => "P_Key change",
+        AsyncEvent::SubnetManagerChange => "subnet manager change",
+        AsyncEvent::ClientReregister => "client reregister",
         AsyncEvent::DeviceFatal => "device fatal",
         _ => "another event",
     }

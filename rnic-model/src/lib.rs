@@ -12,6 +12,8 @@ pub mod cm;
 pub mod counters;
 pub mod device;
 pub mod memory;
+#[doc(hidden)]
+pub mod planted;
 pub mod profile;
 pub mod protection;
 pub mod qp;
@@ -22,6 +24,6 @@ mod timer;
 pub mod verbs;
 pub mod wire;
 
-pub use device::{Device, DeviceConfig, FrameOut};
+pub use device::{Device, DeviceConfig, Filled, FrameOut};
 pub use memory::{Memory, MemoryFault, MemoryId};
 pub use time::Instant;

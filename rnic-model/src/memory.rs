@@ -6,6 +6,7 @@ pub struct MemoryId(pub u32);
 
 /// The memory could not be reached: it was unmapped, or is outside what the driver knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// [protection/memory-gone]
 pub struct MemoryFault;
 
 /// Performs accesses that the model has already allowed.
@@ -31,6 +32,7 @@ pub trait Memory {
     ///
     /// # Errors
     /// [`MemoryFault`]: the bytes are not there, or not aligned on 8 in the host's memory.
+    // [read-atomic/atomic-atomic]
     fn compare_swap(
         &self,
         memory: MemoryId,
@@ -43,6 +45,7 @@ pub trait Memory {
     ///
     /// # Errors
     /// [`MemoryFault`]: the bytes are not there, or not aligned on 8 in the host's memory.
+    // [flush-placement/atomic-write-whole]
     fn store(&self, memory: MemoryId, offset: u64, value: u64) -> Result<(), MemoryFault> {
         // A failed exchange means that somebody else's has succeeded.
         let mut seen = 0;

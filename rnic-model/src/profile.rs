@@ -16,52 +16,99 @@ pub struct Profile {
     pub name: &'static str,
 
     /// Whether what a program may not rely on is filled with junk: the fields of a failed
-    /// completion other than `wr_id`, `status`, `qp_num` and `vendor_err` (`ibv_poll_cq(3)`), and
-    /// the bytes in front of the IPv4 header in the GRH area of a datagram (annex A17).
+    /// completion other than `wr_id`, `status`, `qp_num` and `vendor_err`, those of a good one that
+    /// mean nothing there (`ibv_poll_cq(3)`), and the bytes in front of the IPv4 header in the GRH
+    /// area of a datagram (annex A17). docs/spec/profiles.md lists the patterns.
+    // [profiles/failed-fields] [profiles/undefined-fields] [profiles/grh-junk]
     pub poison: bool,
+
+    /// How long answers are held back that may be late, in nanoseconds, so that more of them become
+    /// one; 0 is not at all. No rule says how soon a responder acknowledges.
+    // [profiles/answer-delay]
+    pub answer_delay_ns: u64,
+
+    /// In which order the bytes of a packet come to memory. By rule only a completion says that they
+    /// are there, and a program that looks at the last one itself is wrong.
+    // [profiles/placement-order]
+    pub placement: PlacementOrder,
+
+    /// In which order completions of different work queues leave a completion queue. By rule only
+    /// those of one work queue are in order.
+    // [profiles/completion-order]
+    pub completions: CompletionOrder,
 
     /// Whether the opcode of a failed completion is 0, which reads as SEND. By rule it is undefined
     /// (`ibv_poll_cq(3)`); soft-RoCE leaves it 0, others say what failed.
+    // [profiles/failed-opcode]
     pub failed_opcode_is_zero: bool,
 
     /// Whether receive completions of RC and UC say that there is a GRH. By rule the flag belongs
     /// to datagrams (`ibv_poll_cq(3)`); soft-RoCE sets it on all.
+    // [profiles/grh-flag]
     pub grh_flag_on_connected: bool,
 
     /// Whether send completions of operations with an immediate say that they have one. By rule
     /// the flag belongs to receive completions (`ibv_poll_cq(3)`); soft-RoCE sets it on both.
+    // [profiles/imm-flag]
     pub imm_flag_on_send: bool,
 
     /// Status of a send work request whose local key is wrong. By rule local protection error
     /// (InfiniBand volume 1, section 11.6.2); soft-RoCE says local QP operation error.
+    // [profiles/bad-lkey]
     pub bad_lkey: WcStatus,
 
     /// A message on RC that is longer than the posted receive.
+    // [profiles/receive-too-small]
     pub receive_too_small: ReceiveTooSmall,
 
     /// A datagram that is longer than the posted receive. By rule it is dropped without a word or
     /// fails the receive, and the queue pair stays as it is; soft-RoCE fails the receive.
+    // [profiles/datagram-too-long]
     pub datagram_too_long: DatagramTooLong,
 
     /// A READ or atomic on a queue pair whose `max_rd_atomic` is 0.
+    // [profiles/read-without-depth]
     pub read_without_depth: ReadWithoutDepth,
 
     /// Whether posting an atomic to an address that is no multiple of 8 is refused (EINVAL). By
     /// rule the responder answers with an invalid request NAK; soft-RoCE's user library refuses.
+    // [profiles/unaligned-atomic]
     pub unaligned_atomic_refused_at_post: bool,
 
     /// Whether the responder's program gets an access error event when a peer's request violates
     /// the protection and no receive takes the error. By rule it does (C9-222.1.1); soft-RoCE does
     /// not ("RDMA/rxe: Generate async error for r_key violations", linux-rdma, February 2026, is
     /// the proposal to add it).
+    // [profiles/access-error-event]
     pub access_error_event: bool,
 
     /// Whether errors that the responder finds are counted (`resp_*`). ConnectX-5 leaves these
     /// counters at zero, and soft-RoCE has none.
+    // [profiles/responder-counters]
     pub responder_errors_counted: bool,
 
     /// What `vendor_err` of failed completions says.
+    // [profiles/vendor-codes]
     pub vendor_errors: VendorErrors,
+}
+
+/// In which order the bytes of a packet come to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacementOrder {
+    /// All at once.
+    AtOnce,
+    /// The second half first. The first half of a WRITE comes with the next packet of its queue pair,
+    /// or when it is acknowledged.
+    LastBytesFirst,
+}
+
+/// In which order completions of different work queues leave a completion queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionOrder {
+    /// As they came.
+    AsTheyCame,
+    /// Those of the work queue that has completed last come first.
+    LatestQueueFirst,
 }
 
 /// How a message fails that is longer than the posted receive.
@@ -132,6 +179,9 @@ impl Profile {
     pub const SPEC: Self = Self {
         name: "spec",
         poison: false,
+        answer_delay_ns: 0,
+        placement: PlacementOrder::AtOnce,
+        completions: CompletionOrder::AsTheyCame,
         failed_opcode_is_zero: false,
         grh_flag_on_connected: false,
         imm_flag_on_send: false,
@@ -149,7 +199,14 @@ impl Profile {
     };
 
     /// As the rules say, and nothing beyond them can be relied on.
-    pub const STRICT: Self = Self { name: "strict", poison: true, ..Self::SPEC };
+    pub const STRICT: Self = Self {
+        name: "strict",
+        poison: true,
+        answer_delay_ns: 20_000,
+        placement: PlacementOrder::LastBytesFirst,
+        completions: CompletionOrder::LatestQueueFirst,
+        ..Self::SPEC
+    };
 
     /// Soft-RoCE of Linux 6.1.
     pub const RXE: Self = Self {
@@ -267,8 +324,16 @@ mod tests {
     }
 
     #[test]
-    fn strict_is_spec_with_poison() {
-        assert_eq!(Profile { name: "spec", poison: false, ..Profile::STRICT }, Profile::SPEC);
+    fn strict_is_spec_with_poison_and_odd_orders() {
+        let as_in_spec = Profile {
+            name: "spec",
+            poison: false,
+            answer_delay_ns: 0,
+            placement: PlacementOrder::AtOnce,
+            completions: CompletionOrder::AsTheyCame,
+            ..Profile::STRICT
+        };
+        assert_eq!(as_in_spec, Profile::SPEC);
         for profile in Profile::ALL {
             assert_eq!(profile.poison, profile.name == "strict");
         }

@@ -54,6 +54,7 @@ impl<I: TableId, T> Table<I, T> {
     }
 
     /// Adds an object; none when the table is full.
+    // [attacks/exhaustion]
     pub(crate) fn insert(&mut self, object: T) -> Option<I> {
         // Fresh indices first: a freed one waits until all others were used.
         let index = if (self.slots.len() as u64) < u64::from(self.limit) {

@@ -1,6 +1,7 @@
 //! One file or folder for each command.
 
 pub(crate) mod bench;
+pub(crate) mod conform;
 pub(crate) mod demo;
 pub(crate) mod devinfo;
 pub(crate) mod pingpong;
@@ -25,6 +26,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Devinfo(args) => devinfo::run(&args, &shared),
         Command::Pingpong(args) => pingpong::run(&args, &shared),
         Command::Bench(args) => bench::run(&args, &shared),
+        Command::Conform(args) => conform::run(&args, &shared),
         Command::Stat(args) => stat::run(&args, &shared),
         #[cfg(target_os = "linux")]
         Command::Run(args) => run::run(&args, &shared),

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use softrnic_model::counters::{Counter, LINUX_COUNTERS};
+use softrnic_verbs::emulated::Description;
+use softrnic_verbs::{Backend, Gid, VerbError};
 
 use crate::cli::Shared;
 use crate::error::Failure;
+use crate::hardware;
 use crate::output::{Column, Report, Table, Value};
 use crate::units::{self, Address};
 
@@ -20,6 +23,7 @@ Examples:
   softrnic stat --watch                      the same
   softrnic stat -i 500ms -n 10               ten times
   softrnic --json stat -i 1s                 a document a line, every second
+  softrnic stat --backend hardware           what the kernel has counted of real devices
 
 Every command of softrnic tells its counters; a program of your own does when SOFTRNIC_STAT=1 is set
 for it and it opens its device with `EmulatedConfig::with_environment`.";
@@ -151,10 +155,36 @@ fn ask(args: &StatArgs, shared: &Shared) -> Result<Vec<Device>, Failure> {
             && match &shared.address {
                 None => true,
                 Some(Address::Ips(ips)) => ips.iter().any(|ip| device.addresses.contains(ip)),
-                Some(Address::Interface(name)) => owned_by(name, device),
+                Some(Address::Interface(name)) => device.name == *name || owned_by(name, device),
             }
     };
-    Ok(published()?.into_iter().filter(wanted).collect())
+    let all = match shared.backend() {
+        Backend::Hardware => real(shared)?,
+        Backend::Auto | Backend::Emulated => published()?,
+    };
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+/// What the kernel has counted of real devices, for all who use them.
+fn real(shared: &Shared) -> Result<Vec<Device>, Failure> {
+    let Some(provider) = hardware::chosen(shared)? else { return Ok(Vec::new()) };
+    let refused = |error: VerbError| Failure::plain(error.to_string());
+    let mut devices = Vec::new();
+    for info in provider.devices().map_err(refused)? {
+        let opened = provider.open(&info.name).map_err(|failure| Failure::plain(failure.reason))?;
+        let described = Description::of(&*opened).map_err(refused)?;
+        let gids =
+            described.gids.iter().map(|entry| entry.gid).filter(|gid| *gid != Gid::default());
+        let counters = opened.counters().map_err(refused)?;
+        devices.push(Device {
+            pid: 0,
+            program: "kernel".into(),
+            name: info.name,
+            addresses: gids.map(Into::into).collect(),
+            counters: counters.into_iter().map(|c| (c.name.into_owned(), c.value)).collect(),
+        });
+    }
+    Ok(devices)
 }
 
 fn owned_by(interface: &str, device: &Device) -> bool {

@@ -6,6 +6,8 @@ mod bench;
 mod demo;
 mod devinfo;
 #[cfg(target_os = "linux")]
+mod hardware;
+#[cfg(target_os = "linux")]
 mod limits;
 mod line;
 mod pingpong;
@@ -20,9 +22,11 @@ use serde_json::Value;
 fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softrnic"));
     command.args(line.split_whitespace()).stdin(Stdio::null());
-    for variable in ["ADDRESS", "CAPTURE", "FAULTS", "PROFILE", "SERVICE"] {
+    for variable in ["ADDRESS", "CAPTURE", "FAULTS", "LIBIBVERBS", "PROFILE", "SERVICE"] {
         command.env_remove(format!("SOFTRNIC_{variable}"));
     }
+    // Whatever this host has.
+    command.env("SOFTRNIC_BACKEND", "emulated");
     command
 }
 

@@ -12,6 +12,7 @@ mod ibverbs_utils;
 mod installed;
 mod ipv6;
 mod meeting;
+mod mixed;
 mod mpi;
 mod perftest;
 mod qperf;

@@ -1,8 +1,8 @@
 """The recorded scenarios on any verbs device, by pyverbs: one process asks, another answers.
 
-    scenarios.py requester|responder TCP-PORT DEVICE GID-INDEX
+    scenarios.py requester|responder TCP-PORT DEVICE GID-INDEX [ADDRESS]
 
-Both meet on the loopback address and go through all scenarios in step. Each prints one JSON object: by name of the
+Both meet at the address of the responder, the loopback address unless told otherwise, and go through all scenarios in step. Each prints one JSON object: by name of the
 scenario, its completions, or the text of the error with which a work request was refused.
 """
 
@@ -34,12 +34,12 @@ PATIENCE, SILENCE = 20, 0.5
 class Peer:
     """A line in each direction; both sides say the same number of things."""
 
-    def __init__(self, role, port):
+    def __init__(self, role, port, address):
         if role == "responder":
-            with socket.create_server(("127.0.0.1", port)) as listener:
+            with socket.create_server((address, port)) as listener:
                 connection, _ = listener.accept()
         else:
-            connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+            connection = socket.create_connection((address, port), timeout=60)
         connection.settimeout(60)
         self.to, self.of = connection.makefile("w"), connection.makefile("r")
 
@@ -135,9 +135,9 @@ class Connection:
 class Side:
     """One of the two processes."""
 
-    def __init__(self, role, port, device, gid_index):
+    def __init__(self, role, port, device, gid_index, address="127.0.0.1"):
         self.role, self.gid_index = role, gid_index
-        self.peer = Peer(role, port)
+        self.peer = Peer(role, port, address)
         self.context = Context(name=device)
         self.pd = PD(self.context)
         self.gid = self.context.query_gid(1, gid_index).gid
@@ -241,8 +241,8 @@ def scenarios(side):
 
 
 def main():
-    role, port, device, gid_index = sys.argv[1:]
-    side = Side(role, int(port), device, int(gid_index))
+    role, port, device, gid_index, *address = sys.argv[1:]
+    side = Side(role, int(port), device, int(gid_index), *address)
     scenarios(side)
     print(json.dumps(side.answers))
 

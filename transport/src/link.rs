@@ -3,9 +3,9 @@
 use std::io;
 use std::net::UdpSocket;
 
-use softrnic_model::Instant;
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
+use softrnic_model::{Filled, Instant};
 
 use crate::LinkSet;
 
@@ -58,6 +58,29 @@ pub trait Link: Send {
         frame: Outgoing,
         fill: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> io::Result<()>;
+
+    /// Takes one frame and those like it that follow: calls `fill` again as long as it says that
+    /// there are more, and the link is ready. The first may be given, as with [`Link::transmit`].
+    ///
+    /// # Errors
+    /// As [`Link::transmit`].
+    fn transmit_run(
+        &mut self,
+        now: Instant,
+        frame: Outgoing,
+        fill: &mut dyn FnMut(&mut [u8]) -> Filled,
+    ) -> io::Result<()> {
+        loop {
+            let mut filled = Filled::Not;
+            self.transmit(now, frame, &mut |out| {
+                filled = fill(out);
+                filled != Filled::Not
+            })?;
+            if filled != Filled::AndMore || !self.ready() {
+                return Ok(());
+            }
+        }
+    }
 
     /// Sends what is gathered.
     ///
@@ -114,6 +137,15 @@ impl<L: Link + ?Sized> Link for Box<L> {
         fill: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> io::Result<()> {
         (**self).transmit(now, frame, fill)
+    }
+
+    fn transmit_run(
+        &mut self,
+        now: Instant,
+        frame: Outgoing,
+        fill: &mut dyn FnMut(&mut [u8]) -> Filled,
+    ) -> io::Result<()> {
+        (**self).transmit_run(now, frame, fill)
     }
 
     fn flush(&mut self, now: Instant) -> io::Result<()> {

@@ -4,7 +4,7 @@
 use std::io;
 
 use softrnic_model::verbs::QpNum;
-use softrnic_model::{Device, FrameOut, Instant, Memory};
+use softrnic_model::{Device, Filled, FrameOut, Instant, Memory};
 
 use crate::{Link, Outgoing};
 
@@ -75,21 +75,20 @@ pub fn send<M: Memory + ?Sized>(
     Ok(sent)
 }
 
-/// Sends what is due, the requests of one queue pair first: right after a post they are what the
-/// peer waits for, and answers that are owed leave in the same burst behind them.
+/// Gives the link the requests of one queue pair that may leave now. Right after a post they are what
+/// the peer waits for, and [`send`] comes behind them with the answers that are owed: in the same
+/// burst, or in another one if the link was flushed in between.
 ///
 /// # Errors
 /// The link failed for good.
-pub fn send_first<M: Memory + ?Sized>(
+pub fn send_requests<M: Memory + ?Sized>(
     device: &mut Device,
     link: &mut (dyn Link + '_),
     memory: &M,
     now: Instant,
     qp: QpNum,
 ) -> io::Result<usize> {
-    let first =
-        transmit(device, link, memory, now, |device, frame| device.next_request(qp, frame))?;
-    Ok(first + send(device, link, memory, now)?)
+    transmit(device, link, memory, now, |device, frame| device.next_request(qp, frame))
 }
 
 fn transmit<M: Memory + ?Sized>(
@@ -104,8 +103,18 @@ fn transmit<M: Memory + ?Sized>(
     let mut frame = FrameOut::default();
     while sent < PORTION && link.ready() && next(device, &mut frame) {
         let outgoing = Outgoing { route: frame.route, len: frame.len(), damage: None };
-        link.transmit(now, outgoing, &mut |out| device.fill(now, memory, &frame, out))?;
-        sent += 1;
+        let before = sent;
+        link.transmit_run(now, outgoing, &mut |out| {
+            sent += 1;
+            match device.fill_run(now, memory, &mut frame, out) {
+                Filled::AndMore if sent == PORTION => Filled::Once,
+                filled @ (Filled::Not | Filled::Once | Filled::AndMore) => filled,
+            }
+        })?;
+        if sent == before {
+            // A link that has not asked for the frame will not do so next time either.
+            break;
+        }
     }
     Ok(sent)
 }

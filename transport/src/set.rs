@@ -3,9 +3,9 @@
 use std::io;
 use std::net::UdpSocket;
 
-use softrnic_model::Instant;
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
+use softrnic_model::{Filled, Instant};
 
 use crate::{Link, LinkCounters, Outgoing, PACKET_LEN_MAX};
 
@@ -105,13 +105,28 @@ impl Link for LinkSet {
         frame: Outgoing,
         fill: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> io::Result<()> {
+        self.transmit_run(now, frame, &mut |out| match fill(out) {
+            true => Filled::Once,
+            false => Filled::Not,
+        })
+    }
+
+    fn transmit_run(
+        &mut self,
+        now: Instant,
+        frame: Outgoing,
+        fill: &mut dyn FnMut(&mut [u8]) -> Filled,
+    ) -> io::Result<()> {
         if let Some((_, link)) = self.links.iter_mut().find(|(gid, _)| *gid == frame.route.src) {
-            return link.transmit(now, frame, fill);
+            return link.transmit_run(now, frame, fill);
         }
         // The address is gone: the frame is lost, as on a wire that was cut.
-        self.past.tx_failed += 1;
-        if let Some(packet) = self.scratch.get_mut(..frame.len) {
-            fill(packet);
+        let mut filled = Filled::AndMore;
+        while filled == Filled::AndMore
+            && let Some(packet) = self.scratch.get_mut(..frame.len)
+        {
+            self.past.tx_failed += 1;
+            filled = fill(packet);
         }
         Ok(())
     }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::{
-    Access, AsyncChannel, Context, Cq, Endpoint, Mr, Qp, QpType, Wc, WcOpcode, emulated, successful,
+    Access, AsyncChannel, Backend, Context, Cq, Endpoint, Mr, Qp, QpType, Wc, WcOpcode, open_pair,
+    successful,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -89,7 +90,7 @@ async fn ask(end: End, peer: Endpoint, first: u64) -> Result<()> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let (near, far) = emulated::open_pair()?;
+    let (near, far) = open_pair(Backend::from_environment()?)?;
     let mut tasks = JoinSet::new();
     for client in 0..CLIENTS {
         let (asks, serves) = (End::new(&near)?, End::new(&far)?);

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use softrnic_verbs::buffer::Buffer;
-use softrnic_verbs::{Access, CompletionChannel, Cq, QpType, Wc, emulated, successful};
+use softrnic_verbs::{Access, Backend, CompletionChannel, Cq, QpType, Wc, open_pair, successful};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -68,7 +68,7 @@ fn take(cq: &Cq, count: u32, sleep: Sleep, mut each: impl FnMut(Wc) -> Result<()
 }
 
 fn run(name: &str, sleep: Sleep) -> Result<()> {
-    let (near, far) = emulated::open_pair()?;
+    let (near, far) = open_pair(Backend::from_environment()?)?;
 
     let far_pd = far.alloc_pd()?;
     let far_cq = far.create_comp_channel()?.create_cq(64)?;

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use softrnic_verbs::buffer::{Buffer, SharedBuffer};
-use softrnic_verbs::{Access, Context, Cq, Mr, Qp, QpType, RemoteAddress, emulated};
+use softrnic_verbs::{Access, Backend, Context, Cq, Mr, Qp, QpType, RemoteAddress, open_pair};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -167,7 +167,7 @@ impl Client {
 }
 
 fn main() -> Result<()> {
-    let (near, far) = emulated::open_pair()?;
+    let (near, far) = open_pair(Backend::from_environment()?)?;
     let pd = far.alloc_pd()?;
     let cq = far.create_cq(16)?;
     let rights = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::{Access, Context, Cq, Endpoint, Mr, Qp, QpType, WcOpcode};
-use softrnic_verbs::{emulated, provider};
+use softrnic_verbs::{Backend, open_pair, provider};
 
 type Message = [u8; MESSAGE as usize];
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -90,7 +90,7 @@ fn echo(end: &End, peer: &Endpoint) -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    let (near, far) = emulated::open_pair()?;
+    let (near, far) = open_pair(Backend::from_environment()?)?;
     let (near, far) = (End::new(&near)?, End::new(&far)?);
     // In two processes these would travel as text.
     let (near_at, far_at) = (near.qp.endpoint()?, far.qp.endpoint()?);

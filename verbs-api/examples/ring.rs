@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::{
-    Access, Context, Cq, Endpoint, Mr, Qp, QpType, RecvWr, RemoteAddress, Wc, WcFlags, WcOpcode,
-    emulated, successful,
+    Access, Backend, Context, Cq, Endpoint, Mr, Qp, QpType, RecvWr, RemoteAddress, Wc, WcFlags,
+    WcOpcode, open_pair, successful,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -161,7 +161,7 @@ impl Receiver {
 }
 
 fn main() -> Result<()> {
-    let (near, far) = emulated::open_pair()?;
+    let (near, far) = open_pair(Backend::from_environment()?)?;
     let rights = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
     let ((near, near_pd), (far, far_pd)) = (End::new(&near)?, End::new(&far)?);
     let memory = near_pd.register(Buffer::new(BYTES)?, rights)?;

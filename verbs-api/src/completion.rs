@@ -4,7 +4,6 @@ use std::fmt;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
 
 use softrnic_model::verbs::{CqId, CqModeration, Wc, WcStatus};
 
@@ -110,14 +109,9 @@ impl Cq {
     /// # Errors
     /// As [`Cq::poll`].
     pub fn wait_one(&self, timeout: Timeout) -> Result<Option<Wc>> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        loop {
-            let completion = self.poll_one()?;
-            if completion.is_some() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok(completion);
-            }
-            std::hint::spin_loop();
-        }
+        let mut place = [Wc::default()];
+        let taken = self.0.object.verbs().wait_cq(self.id(), &mut place, timeout);
+        Ok(if taken.map_err(Error::of("poll_cq"))? == 1 { Some(place[0]) } else { None })
     }
 
     /// The next completion, which must be a success: see [`Cq::wait_one`].

@@ -66,13 +66,21 @@ impl fmt::Debug for Device {
 #[derive(Clone, Debug)]
 pub struct Context {
     verbs: Arc<dyn provider::Context>,
+    source: Option<u8>,
 }
 
 impl Context {
     /// Wraps a device that a provider has opened.
     #[must_use]
     pub const fn new(verbs: Arc<dyn provider::Context>) -> Self {
-        Self { verbs }
+        Self { verbs, source: None }
+    }
+
+    /// The same device, with the entry of the GID table that [`Context::first_gid`] is to give.
+    #[must_use]
+    pub fn with_source(mut self, index: u8) -> Self {
+        self.source = Some(index);
+        self
     }
 
     /// The verbs themselves, for what the handles do not offer.
@@ -106,11 +114,15 @@ impl Context {
     }
 
     /// The first entry of the GID table that RoCEv2 packets can carry, and its index. IPv4
-    /// addresses go before IPv6 ones, and link-local ones come last.
+    /// addresses go before IPv6 ones, and link-local ones come last; all behind the one that was chosen
+    /// by [`Context::with_source`].
     ///
     /// # Errors
     /// `ENETUNREACH`: the device has no address.
     pub fn first_gid(&self) -> Result<(u8, Gid)> {
+        if let Some(index) = self.source {
+            return Ok((index, self.gid(index)?.gid));
+        }
         let len = self.port()?.gid_tbl_len.min(256);
         let usable = (0..=u8::MAX).take(len as usize).filter_map(|index| {
             let entry = self.gid(index).ok()?;

@@ -42,6 +42,7 @@ impl core::error::Error for Error {
 ///
 /// Displayed on two lines: which work request, then the cause with the name of its errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// [rc-requester/bad-wr]
 pub struct PostError {
     /// Position in the list of the first work request that was not posted.
     pub index: usize,

@@ -50,6 +50,7 @@
 //! is in [`emulated::EmulatedConfig`]. The `examples/` of this crate have a program per idiom.
 #![deny(unsafe_code)]
 
+mod backend;
 #[expect(unsafe_code, reason = "owns and lends raw memory")]
 pub mod buffer;
 pub mod cm;
@@ -60,14 +61,22 @@ mod domain;
 pub mod emulated;
 mod endpoint;
 pub mod error;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[expect(unsafe_code, reason = "calls libibverbs")]
+pub mod hardware;
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+#[path = "hardware/absent.rs"]
+pub mod hardware;
 #[expect(unsafe_code, reason = "touches program memory by raw address")]
 pub mod host_memory;
+mod machine;
 mod owned;
 pub mod provider;
 mod queue_pair;
 #[expect(unsafe_code, reason = "vouches to the device for the memory that it keeps")]
 pub mod region;
 mod shared_receive;
+pub mod simulated;
 #[expect(unsafe_code, reason = "touches raw memory by copies and atomics")]
 mod span;
 #[cfg(test)]
@@ -75,6 +84,7 @@ mod testing;
 mod window;
 mod xrc;
 
+pub use backend::{Backend, Choice, UnknownBackend, open, open_pair};
 #[cfg(all(unix, feature = "tokio"))]
 pub use completion::AsyncChannel;
 pub use completion::{CompletionChannel, CompletionError, Cq, successful};

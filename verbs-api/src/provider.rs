@@ -9,15 +9,18 @@
 //! Every method may also answer `EINVAL` for a number that names no object.
 
 use core::fmt;
+use core::hash::{BuildHasher as _, Hasher as _};
 use core::time::Duration;
 use std::borrow::Cow;
+use std::hash::RandomState;
 #[cfg(unix)]
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, BindInfo, CqId, CqModeration, DeviceAttributes, Gid,
-    Key, PdId, PortAttributes, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum,
+    Key, PdId, PortAttributes, Psn, QpAttributeMask, QpAttributes, QpCapabilities, QpInit, QpNum,
     RecvWr, SendFlags, SendWr, Sge, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc,
     WindowType, XrcdId,
 };
@@ -431,6 +434,16 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// `EINVAL`: no such queue, or it has overrun.
     fn poll_cq(&self, cq: CqId, into: &mut [Wc]) -> Verb<usize>;
 
+    /// Polls until there is a completion to take, or the time is over (0): what a program does that
+    /// spins on [`Context::poll_cq`]. A simulated device counts the time of its fabric.
+    ///
+    /// # Errors
+    /// As [`Context::poll_cq`]; `EINVAL`: a simulated device on whose fabric nothing will ever happen
+    /// again, and no end of the time.
+    fn wait_cq(&self, cq: CqId, into: &mut [Wc], timeout: Timeout) -> Verb<usize> {
+        spin(timeout, || self.poll_cq(cq, into))
+    }
+
     /// Arms the queue for one event (`ibv_req_notify_cq(3)`): at the next completion, or with
     /// `solicited_only` at the next that is solicited or in error. Completions that are already
     /// there raise none, so poll again after arming.
@@ -549,6 +562,12 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// too many elements; `ENOMEM`: the queue is full.
     fn post_recv(&self, qp: QpNum, wrs: &[RecvWr<'_>]) -> Result<(), PostError>;
 
+    /// A PSN for a queue pair to start with that nobody can foresee. A simulated device has it from the
+    /// seed of its fabric.
+    fn draw_psn(&self) -> Psn {
+        random_psn()
+    }
+
     /// Makes an address handle (`ibv_create_ah(3)`).
     ///
     /// # Errors
@@ -606,4 +625,23 @@ pub trait Context: fmt::Debug + Send + Sync {
     /// # Errors
     /// `EOPNOTSUPP`: this device tells nothing.
     fn counters(&self) -> Verb<Vec<Counter>>;
+}
+
+/// Polls until there is something, or the time is over.
+pub(crate) fn spin(timeout: Timeout, mut poll: impl FnMut() -> Verb<usize>) -> Verb<usize> {
+    // An end of time that the clock cannot tell never comes.
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    loop {
+        let taken = poll()?;
+        if taken != 0 || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok(taken);
+        }
+        core::hint::spin_loop();
+    }
+}
+
+pub(crate) fn random_psn() -> Psn {
+    // The keys of the standard library's hasher are its only source of chance.
+    let chance = RandomState::new().build_hasher().finish().to_le_bytes();
+    Psn::new(u32::from_le_bytes([chance[0], chance[1], chance[2], chance[3]]))
 }

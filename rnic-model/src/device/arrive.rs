@@ -35,6 +35,7 @@ impl Device {
         bytes: &[u8],
     ) -> Result<(), Counter> {
         let packet = Packet::parse(bytes).map_err(|_| Counter::DropMalformed)?;
+        // [packet-format/transport-version]
         if packet.bth.transport_version() != 0 {
             return Err(Counter::DropBadTransportVersion);
         }
@@ -46,6 +47,7 @@ impl Device {
             return self.gsi.arrives(route, &packet);
         }
         let shared = &mut self.shared;
+        // [packet-format/dest-qp-unknown] [connection-setup/wrong-dest-qp]
         let qp = self.qps.get_mut(number).ok_or(Counter::DropUnknownQp)?;
         if route.congestion_experienced() {
             shared.count(Counter::EcnMarked);
@@ -59,15 +61,20 @@ impl Device {
             return Ok(());
         };
         match (qp.init.qp_type, facts.service) {
+            // [ud/any-source] [ud/psn-ignored] [congestion/ud-mark-counted]
             (QpType::Ud, Service::Ud) => {
                 judge_common(qp, &packet)?;
                 datagram::on_datagram(qp, shared, memory, route, &packet);
                 return Ok(());
             }
+            // [congestion/cnp-source] [congestion/cnp-no-answer]
             (qp_type, Service::Cnp) if qp_type.is_connected() => {
                 judge_connected(qp, route, &packet, true)?;
                 shared.count(Counter::CnpReceived);
-                qp.requester.window.on_congestion(now);
+                // [congestion/reaction-off]
+                if shared.reaction_point {
+                    qp.requester.window.on_congestion(now);
+                }
             }
             (qp_type, service)
                 if qp_type.is_connected()
@@ -75,11 +82,13 @@ impl Device {
                     && takes(qp_type, facts.operation) =>
             {
                 judge_connected(qp, route, &packet, true)?;
+                // [congestion/mark-makes-cnp] [congestion/mark-not-an-error]
                 if route.congestion_experienced() {
                     responder::on_congestion(qp, now);
                 }
                 connected(qp, shared, now, memory, facts, &packet);
             }
+            // [packet-format/wrong-service] [connection-setup/service-mismatch]
             _ => return Err(Counter::DropWrongService),
         }
         let index = qp.index;
@@ -96,6 +105,7 @@ impl Device {
         packet: &Packet<'_>,
     ) -> Result<(), Counter> {
         let facts = packet.facts.ok_or(Counter::DropUnknownOpcode)?;
+        // [ud/multicast-format]
         if packet.bth.dest_qp() != QpNum::MULTICAST || !route.dst.is_multicast() {
             return Err(Counter::DropUnknownQp);
         }
@@ -108,9 +118,11 @@ impl Device {
         let from_here = self.shared.port.gids.contains(&route.src)
             && sender.is_some_and(|sender| self.qps.get(sender).is_some());
         let mut at = 0;
+        // [ud/multicast-every-member] [ud/multicast-not-member]
         while let Some(&member) = self.shared.groups.get(group).and_then(|g| g.members.get(at)) {
             at += 1;
             let Some(qp) = self.qps.get_mut(member) else { continue };
+            // [ud/multicast-block-loopback]
             if from_here && qp.init.create_flags.contains(QpCreateFlags::BLOCK_SELF_MCAST_LB) {
                 continue;
             }
@@ -125,6 +137,7 @@ impl Device {
 
 /// Whether an opcode that nobody knows may be a request to this queue pair: it belongs to the
 /// service, which the high three bits say.
+// [packet-format/unknown-opcode-dropped]
 fn is_request_of(qp: &Qp, opcode: Opcode) -> bool {
     qp.init.qp_type.is_reliable()
         && qp.init.qp_type != QpType::XrcSend
@@ -132,6 +145,7 @@ fn is_request_of(qp: &Qp, opcode: Opcode) -> bool {
 }
 
 /// Of XRC, requests are for the target and responses for the initiator (annex A14).
+// [xrc/initiator-sends-only]
 const fn takes(qp_type: QpType, operation: Operation) -> bool {
     match qp_type {
         QpType::XrcSend => operation.is_response(),
@@ -141,6 +155,9 @@ const fn takes(qp_type: QpType, operation: Operation) -> bool {
 }
 
 /// What every packet must satisfy (IBA 9.6.1.1 to 9.6.1.3): state and P_Key.
+// [packet-format/state-match] [qp-states/init-drops] [qp-states/rtr-receives]
+// [qp-states/sqe-receives] [qp-states/err-drops] [connection-setup/early-request-lost]
+// [connection-setup/rtr-before-rts] [rc-responder/after-error-silent]
 fn judge_common(qp: &Qp, packet: &Packet<'_>) -> Result<(), Counter> {
     match qp.state() {
         QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => {}
@@ -150,11 +167,14 @@ fn judge_common(qp: &Qp, packet: &Packet<'_>) -> Result<(), Counter> {
 }
 
 /// The low 15 bits are the partition, 0 is none; two limited members do not talk (IBA 10.9.3).
+// [packet-format/pkey-match]
 const fn pkeys_match(own: u16, got: u16) -> bool {
     own & 0x7fff == got & 0x7fff && own & 0x7fff != 0 && (own | got) & 0x8000 != 0
 }
 
 /// What a packet of a connected service must satisfy besides: it comes from the peer.
+// [packet-format/gid-match] [connection-setup/wrong-gid] [connection-setup/one-sided]
+// [connection-setup/loopback-self] [attacks/blind-wrong-field] [attacks/blind-all-right]
 fn judge_connected(
     qp: &Qp,
     route: &Route,

@@ -36,6 +36,11 @@ pub struct DeviceConfig {
     /// Bytes of payload that one queue pair may have unacknowledged: no more than the peer's
     /// receive buffer takes.
     pub window_bytes: u32,
+    /// Whether queue pairs send less when their peers report congestion, the reaction point of
+    /// RoCEv2 congestion management (annex A17, optional there). Off if nothing is said: nobody
+    /// authenticates these reports, so whoever can spoof a packet of the peer can slow a queue pair
+    /// down that heeds them [attacks/cnp-spoof]. They are counted in any case.
+    pub reaction_point: bool,
 }
 
 impl Default for DeviceConfig {
@@ -50,6 +55,7 @@ impl Default for DeviceConfig {
             qp_slot: 1,
             first_qp_index: 0,
             window_bytes: 1 << 20,
+            reaction_point: false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A packet departs: which queue pair is next, what its next frame is, and how it is filled.
 
-use super::{BURST_MAX, Device, FrameOut, Origin, Payload};
+use super::{BURST_MAX, Device, Filled, FrameOut, Origin, Payload};
 use crate::Instant;
 use crate::counters::Counter;
 use crate::memory::Memory;
@@ -26,7 +26,6 @@ impl Device {
                 if responder::next_frame(qp, frame)
                     || requester::next_frame(qp, &mut self.shared, frame)
                 {
-                    self.burst += 1;
                     return true;
                 }
                 qp.listed = false;
@@ -42,12 +41,14 @@ impl Device {
     /// this puts what the program waits for before answers that can wait; those stay for
     /// [`Device::next_frame`].
     pub fn next_request(&mut self, qp: QpNum, frame: &mut FrameOut) -> bool {
+        self.burst = 0;
         self.qps.get_mut(qp).is_some_and(|qp| requester::next_frame(qp, &mut self.shared, frame))
     }
 
     /// Writes the packet (BTH to the end of the pad) into `out`, which has [`FrameOut::len`]
     /// bytes, and moves on. Returns false when the frame must not be sent: it is due no more, or
     /// its payload cannot be read any more, and the work request it belonged to fails.
+    // [rc-requester/one-message-at-a-time]
     pub fn fill<M: Memory + ?Sized>(
         &mut self,
         now: Instant,
@@ -67,7 +68,7 @@ impl Device {
         let shared = &mut self.shared;
         let due = match frame.origin {
             Origin::Request { .. } => requester::is_due(qp, frame),
-            Origin::Response | Origin::Cnp => responder::is_due(qp, frame),
+            Origin::Response | Origin::Cnp | Origin::Late => responder::is_due(qp, frame),
             Origin::Gsi => false,
         };
         let header = frame.header.as_slice();
@@ -75,10 +76,20 @@ impl Device {
         if !due || out.len() != frame.len() {
             return false;
         }
+        if matches!(frame.origin, Origin::Response | Origin::Late) {
+            // Whoever is told that a WRITE is done finds all of it.
+            // [profiles/acknowledged-is-placed]
+            responder::place_late(qp, shared, memory);
+            if frame.origin == Origin::Late || !responder::is_due(qp, frame) {
+                return false;
+            }
+        }
         let (head, rest) = out.split_at_mut(header.len());
         head.copy_from_slice(header);
         let (payload, pad) = rest.split_at_mut(payload_end - header.len());
-        pad.fill(0);
+        if !pad.is_empty() {
+            pad.fill(0);
+        }
         match frame.payload {
             Payload::None => {}
             Payload::Message { wqe, offset } => {
@@ -102,8 +113,34 @@ impl Device {
             }
             Origin::Response => responder::answered(qp),
             Origin::Cnp => responder::notified(qp, shared),
-            Origin::Gsi => {}
+            Origin::Late | Origin::Gsi => {}
         }
+        self.burst += 1;
         true
+    }
+
+    /// The same, and makes the next frame in the place of this one when it is like it. Most frames
+    /// are followed by such ones, which leave by a shorter way.
+    pub fn fill_run<M: Memory + ?Sized>(
+        &mut self,
+        now: Instant,
+        memory: &M,
+        frame: &mut FrameOut,
+        out: &mut [u8],
+    ) -> Filled {
+        if !self.fill(now, memory, frame, out) {
+            return Filled::Not;
+        }
+        let Some(qp) = self.qps.at_mut(frame.owner).filter(|_| self.burst < BURST_MAX) else {
+            return Filled::Once;
+        };
+        let follows = match frame.origin {
+            Origin::Request { ends_request: false, .. } => {
+                requester::next_frame(qp, &mut self.shared, frame)
+            }
+            Origin::Response => responder::next_frame(qp, frame),
+            Origin::Request { .. } | Origin::Cnp | Origin::Late | Origin::Gsi => false,
+        };
+        if follows && frame.len() == out.len() { Filled::AndMore } else { Filled::Once }
     }
 }

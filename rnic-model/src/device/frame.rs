@@ -47,6 +47,20 @@ pub(crate) enum Origin {
     Cnp,
     /// A management datagram, the first of those that wait.
     Gsi,
+    /// It is not sent: it brings bytes to memory that were held back.
+    Late,
+}
+
+/// What became of a frame that was to be filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// It must not be sent.
+    Not,
+    /// It was.
+    Once,
+    /// It was, and the next frame is like it: of the same length, to the same queue pair on the same
+    /// route.
+    AndMore,
 }
 
 impl Default for FrameOut {
@@ -80,6 +94,7 @@ impl FrameOut {
 
     /// Bytes from the BTH to the end of the pad; the ICRC comes on top.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.header.as_slice().len() + (self.payload_len as usize).next_multiple_of(4)
     }

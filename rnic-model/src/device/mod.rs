@@ -20,7 +20,7 @@ use crate::Instant;
 use crate::counters::{Counter, Counters};
 use crate::profile::Profile;
 use crate::protection::{KeyLimits, Protection};
-use crate::qp::{completer, flush};
+use crate::qp::{completer, flush, responder};
 use crate::table::Table;
 use crate::timer::Timers;
 use crate::verbs::{
@@ -28,7 +28,7 @@ use crate::verbs::{
 };
 
 pub use config::DeviceConfig;
-pub use frame::FrameOut;
+pub use frame::{Filled, FrameOut};
 pub(crate) use frame::{Origin, Payload};
 pub use gsi::{mad_header, mad_of};
 use qp_table::QpTable;
@@ -51,7 +51,7 @@ pub struct Device {
     shared: Shared,
     /// Queue pairs that may have something to send, each at most once.
     ready: VecDeque<u32>,
-    /// Frames that the first of them has sent without a break.
+    /// Frames that left since the turn of the first of them began.
     burst: u32,
     gsi: gsi::Gsi,
 }
@@ -89,12 +89,14 @@ impl Device {
                 groups: Vec::new(),
                 timers: Timers::default(),
                 pace_timers: Timers::default(),
+                held_answers: VecDeque::new(),
                 cq_timers: Timers::default(),
                 counters: Counters::new(),
                 events: VecDeque::new(),
                 overrun: Vec::new(),
                 now: Instant::ZERO,
                 window_bytes: config.window_bytes,
+                reaction_point: config.reaction_point,
                 profile: config.profile,
                 attributes,
             },
@@ -151,11 +153,13 @@ impl Device {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         let Shared { timers, pace_timers, cq_timers, .. } = &self.shared;
-        [timers, pace_timers, cq_timers].into_iter().filter_map(Timers::next).min()
+        let held = self.shared.held_answers.front().map(|(until, _)| *until);
+        [timers, pace_timers, cq_timers].into_iter().filter_map(Timers::next).chain(held).min()
     }
 
     /// Whether [`Device::next_frame`] may have a frame.
     #[must_use]
+    #[inline]
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty() || self.gsi.has_work()
     }
@@ -163,8 +167,16 @@ impl Device {
     /// Tells the time, which completions are stamped with. [`Device::on_frame`], [`Device::fill`] and
     /// [`Device::on_time`] tell it as well; what completes by other calls has the time of the last
     /// of these.
+    #[inline]
     pub fn set_now(&mut self, now: Instant) {
         self.shared.now = now;
+    }
+
+    /// The time that it was told last.
+    #[must_use]
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.shared.now
     }
 
     /// Time has passed: retries what was not answered.
@@ -180,6 +192,14 @@ impl Device {
         while let Some((at, index)) = self.shared.pace_timers.pop_due(now) {
             let Some(qp) = self.qps.at_mut(index) else { continue };
             if self.shared.pace_timers.fires(&mut qp.pace_timer, at, index, now) {
+                self.mark_ready(index);
+            }
+        }
+        while let Some((_, index)) =
+            self.shared.held_answers.pop_front_if(|(until, _)| *until <= now)
+        {
+            if let Some(qp) = self.qps.at_mut(index) {
+                responder::release(qp, now);
                 self.mark_ready(index);
             }
         }
@@ -253,6 +273,7 @@ impl Device {
 
     /// Puts the queue pairs of completion queues that overran into error. An XRC target has none:
     /// the shared receive queues that complete there fail, and the targets when they need one.
+    // [completions/overrun-kills-qps]
     fn fail_overrun(&mut self) {
         while let Some(cq) = self.shared.overrun.pop() {
             for qp in self.qps.iter_mut() {

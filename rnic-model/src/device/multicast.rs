@@ -52,6 +52,7 @@ impl Device {
         Ok(last)
     }
 
+    // [ud/multicast-attach-ud]
     fn judge_member(&self, qp: QpNum, gid: &Gid) -> Result<(), VerbError> {
         let qp = self.qps.get(qp).ok_or(VerbError::NoSuchObject("qp: no such queue pair"))?;
         if !qp.is(QpType::Ud) {

@@ -68,6 +68,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such domain. EBUSY: something still belongs to it.
+    // [protection/pd-busy]
     pub fn dealloc_pd(&mut self, pd: PdId) -> Result<(), VerbError> {
         if self.shared.pds.get(pd).ok_or(NO_PD)?.users != 0 {
             return Err(VerbError::Busy("pd: objects still belong to it"));
@@ -90,6 +91,7 @@ impl Device {
     }
 
     /// Nobody may be given a right to placement that the device does not promise.
+    // [flush-placement/flush-unsupported]
     fn judge_promises(&self, access: Access) -> Result<(), VerbError> {
         let kinds = [Placement::GLOBAL, Placement::PERSISTENT];
         let given = kinds.into_iter().filter(|kind| access.contains(kind.rights()));
@@ -123,6 +125,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such region. EBUSY: windows are bound to it.
+    // [protection/dereg-no-access] [attacks/dereg-in-flight]
     pub fn deregister(&mut self, key: Key) -> Result<RegionSpec, VerbError> {
         let spec = self.shared.protection.deregister(key)?;
         self.shared.leave_pd(spec.pd);
@@ -196,6 +199,7 @@ impl Device {
         Ok(())
     }
 
+    // [completions/size-limits]
     fn judge_cqe(&self, entries: u32) -> Result<(), VerbError> {
         if entries == 0 || entries > self.shared.attributes.max_cqe {
             return Err(VerbError::Invalid("cqe: must be between 1 and max_cqe"));
@@ -236,6 +240,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such queue. EBUSY: queue pairs or shared receive queues complete there.
+    // [completions/destroy-busy]
     pub fn destroy_cq(&mut self, cq: CqId) -> Result<(), VerbError> {
         if self.shared.cqs.get(cq).ok_or(NO_CQ)?.users != 0 {
             return Err(VerbError::Busy("cq: queue pairs or shared receive queues complete there"));
@@ -249,6 +254,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such queue.
+    // [completions/notify-once] [events/completion-event]
     pub fn req_notify_cq(&mut self, cq: CqId, solicited_only: bool) -> Result<(), VerbError> {
         self.shared.cqs.get_mut(cq).ok_or(NO_CQ)?.arm(solicited_only);
         Ok(())
@@ -314,6 +320,7 @@ impl Device {
     /// # Errors
     /// EINVAL: no such queue, nothing to change, a size out of bounds or below the receives that
     /// wait or are being filled, or a limit above the size.
+    // [srq/modify-all-or-nothing] [srq/resize-keeps] [srq/limit-too-high]
     pub fn modify_srq(
         &mut self,
         srq: SrqId,
@@ -337,6 +344,7 @@ impl Device {
         }
         let Some(limit) = limit else { return Ok(()) };
         entry.limit = limit;
+        // [srq/limit-zero] [srq/limit-armed-below]
         if limit != 0 && entry.queue.len() < limit {
             entry.limit = 0;
             self.shared.raise(crate::verbs::AsyncEvent::SrqLimitReached(srq));
@@ -357,6 +365,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such queue. EBUSY: queue pairs use it.
+    // [srq/destroy-busy] [xrc/srq-destroyed]
     pub fn destroy_srq(&mut self, srq: SrqId) -> Result<(), VerbError> {
         if self.shared.srqs.get(srq).ok_or(NO_SRQ)?.users != 0 {
             return Err(VerbError::Busy("srq: queue pairs use it"));

@@ -27,9 +27,11 @@ impl Device {
     /// # Errors
     /// EINVAL: objects that do not exist or sizes above the limits. ENOMEM: there are `max_qp`
     /// already. EOPNOTSUPP: a peculiarity that is not here.
+    // [qp-states/created-in-reset]
     pub fn create_qp(&mut self, init: &QpInit) -> Result<QpNum, VerbError> {
         self.judge_init(init)?;
         self.qps.skip_reserved();
+        // [qp-attributes/create-limit-count]
         let (index, num) = self.qps.vacancy().ok_or(VerbError::Full("max_qp queue pairs exist"))?;
         let init = granted(init);
         let cap = init.cap;
@@ -91,6 +93,7 @@ impl Device {
         Ok(())
     }
 
+    // [qp-attributes/create-limits] [qp-attributes/create-objects]
     fn judge_sender(&self, init: &QpInit) -> Result<(), VerbError> {
         let (shared, limits, cap) = (&self.shared, &self.shared.attributes, &init.cap);
         if shared.pds.get(init.pd).is_none() {
@@ -111,6 +114,7 @@ impl Device {
         Ok(())
     }
 
+    // [srq/recv-caps-ignored]
     fn judge_receiver(&self, init: &QpInit) -> Result<(), VerbError> {
         let (shared, limits, cap) = (&self.shared, &self.shared.attributes, &init.cap);
         if shared.cqs.get(init.recv_cq).is_none() {
@@ -187,6 +191,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such queue pair.
+    // [qp-states/query-state]
     pub fn query_qp(&self, qp: QpNum) -> Result<(QpAttributes, QpInit), VerbError> {
         let qp = self.qps.get(qp).ok_or(NO_QP)?;
         let attr = QpAttributes {
@@ -208,12 +213,14 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such queue pair. EBUSY: it is attached to a multicast group.
+    // [qp-states/destroy] [xrc/target-shared]
     pub fn destroy_qp(&mut self, num: QpNum) -> Result<(), VerbError> {
         let qp = self.qps.get_mut(num).ok_or(NO_QP)?;
         if qp.handles > 1 {
             qp.handles -= 1;
             return Ok(());
         }
+        // [ud/multicast-destroy-busy]
         if self.shared.groups.iter().any(|group| group.members.contains(&num)) {
             return Err(VerbError::Busy("qp: it is attached to a multicast group"));
         }
@@ -224,6 +231,7 @@ impl Device {
         }
         give_back_receives(&mut qp, &mut self.shared);
         purge_completions(&qp, &mut self.shared);
+        // [windows-invalidation/type2-qp-destroyed]
         self.shared.protection.unbind_windows_of_qp(num);
         self.count_user(&qp.init, -1);
         if qp.init.qp_type.sends() {
@@ -259,6 +267,7 @@ fn enter(qp: &mut Qp, shared: &mut Shared, from: QpState, to: QpState, mask: QpA
     match (from, to) {
         (_, QpState::Reset) => reset(qp, shared),
         (_, QpState::Err) => flush::to_error(qp, shared),
+        // [connection-setup/psn-cross]
         (QpState::Init, QpState::Rtr) => {
             qp.responder.start(qp.attr.rq_psn, qp.attr.max_dest_rd_atomic);
         }
@@ -266,6 +275,7 @@ fn enter(qp: &mut Qp, shared: &mut Shared, from: QpState, to: QpState, mask: QpA
             qp.requester.start(qp.attr.sq_psn);
             qp.requester.window = Window::new(shared.window_bytes, qp.attr.path_mtu);
         }
+        // [qp-attributes/depth-while-open]
         _ if mask.contains(QpAttributeMask::MAX_DEST_RD_ATOMIC) => {
             qp.responder.set_depth(qp.attr.max_dest_rd_atomic);
         }
@@ -275,6 +285,7 @@ fn enter(qp: &mut Qp, shared: &mut Shared, from: QpState, to: QpState, mask: QpA
         qp.attr.sq_drained_event = false;
     }
     if !matches!(to, QpState::Reset | QpState::Err) {
+        // [qp-states/sqe-to-rts] [qp-states/sqd-resumes]
         qp.attr.state = to;
         qp.requester.retries_left = qp.attr.retry_count;
         qp.requester.rnr_retries_left = qp.attr.rnr_retry;
@@ -285,6 +296,7 @@ fn enter(qp: &mut Qp, shared: &mut Shared, from: QpState, to: QpState, mask: QpA
 }
 
 /// Back to the state after creation: queues empty, completions forgotten.
+// [qp-states/to-reset-forgets] [connection-setup/reconnect]
 fn reset(qp: &mut Qp, shared: &mut Shared) {
     shared.timers.set(&mut qp.timer, qp.index, None);
     qp.requester.reset();
@@ -296,6 +308,7 @@ fn reset(qp: &mut Qp, shared: &mut Shared) {
     }
     qp.responder = Responder::new();
     purge_completions(qp, shared);
+    // [qp-states/reset-attributes]
     let cap = qp.attr.cap;
     qp.attr = QpAttributes { cap, ..QpAttributes::default() };
     qp.route = Route::default();

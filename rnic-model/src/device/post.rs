@@ -23,6 +23,7 @@ impl Device {
         if !qp.requester.sq.post(wr, length) {
             return Err(VerbError::Full("the send queue is full; poll completions first"));
         }
+        // [qp-states/err-post-flushed]
         if matches!(qp.state(), QpState::Err | QpState::Sqe) {
             flush::send_queue(qp, &mut self.shared);
         }
@@ -39,6 +40,7 @@ impl Device {
     /// # Errors
     /// EINVAL: no such queue pair, one with a shared receive queue, the reset state, or too many
     /// elements. ENOMEM: the queue is full.
+    // [qp-states/init-receives-wait]
     pub fn post_recv(&mut self, qp: QpNum, wr: &RecvWr<'_>) -> Result<(), VerbError> {
         let qp = self.qps.get_mut(qp).ok_or(NO_QP)?;
         check_recv(qp.init.qp_type, qp.state(), qp.init.srq, &qp.attr.cap, wr)?;
@@ -64,6 +66,7 @@ impl Device {
             .get_mut(srq)
             .ok_or(VerbError::NoSuchObject("srq: no such shared receive queue"))?;
         check_srq_recv(&srq.attributes(), wr)?;
+        // [srq/full]
         if srq.queue.post(wr) {
             Ok(())
         } else {
@@ -76,6 +79,7 @@ impl Device {
     /// # Errors
     /// EINVAL: no such queue.
     pub fn poll_cq(&mut self, cq: CqId, out: &mut [Wc]) -> Result<usize, VerbError> {
+        let order = self.shared.profile.completions;
         let queue = self
             .shared
             .cqs
@@ -83,7 +87,7 @@ impl Device {
             .ok_or(VerbError::NoSuchObject("cq: no such completion queue"))?;
         let mut taken = 0;
         for place in out {
-            let Some(entry) = queue.pop() else { break };
+            let Some(entry) = queue.take_next(order) else { break };
             if let Slot::Send(count) = entry.slot
                 && let Some(qp) = self.qps.get_mut(entry.wc.qp_num)
             {

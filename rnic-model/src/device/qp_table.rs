@@ -30,6 +30,7 @@ impl QpTable {
     }
 
     /// The place and number that the next queue pair would have; none when the table is full.
+    // [attacks/qpn-prediction]
     pub(super) fn vacancy(&self) -> Option<(u32, QpNum)> {
         if self.len >= self.limit {
             return None;
@@ -48,6 +49,7 @@ impl QpTable {
         QpNum::from_parts(self.slot, self.first_index.wrapping_add((place & 0xffff) as u16))
     }
 
+    // [qp-states/number-unique]
     fn is_reserved(number: QpNum) -> bool {
         number.get() <= QpNum::GSI.get() || number == QpNum::MULTICAST
     }

@@ -7,12 +7,13 @@ use crate::Instant;
 use crate::counters::{Counter, Counters};
 use crate::profile::Profile;
 use crate::protection::Protection;
+use crate::qp::failure;
 use crate::queue::{CompletionQueue, CqEntry, PushOutcome, RecvQueue};
 use crate::table::Table;
 use crate::timer::Timers;
 use crate::verbs::{
     AddressVector, AhId, AsyncEvent, CqId, DeviceAttributes, Event, Gid, Mtu, PdId, PortState,
-    QpNum, SrqAttributes, SrqId, SrqNum, XrcSrq, XrcdId,
+    QpNum, SrqAttributes, SrqId, SrqNum, WcStatus, XrcSrq, XrcdId,
 };
 
 /// The port: the addresses of an interface, and the keys and sizes that go with it.
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) timers: Timers,
     /// Of queue pairs that have sent as much as they may for now.
     pub(crate) pace_timers: Timers,
+    /// Queue pairs whose answers are held back, and until when; in order, for all wait as long.
+    pub(crate) held_answers: VecDeque<(Instant, u32)>,
     /// Of completion queues that hold events back, by index.
     pub(crate) cq_timers: Timers,
     pub(crate) counters: Counters,
@@ -104,12 +107,17 @@ pub(crate) struct Shared {
     pub(crate) overrun: Vec<CqId>,
     /// The most packets that one queue pair may have under way, by bytes of payload.
     pub(crate) window_bytes: u32,
+    /// Whether queue pairs heed congestion notifications.
+    pub(crate) reaction_point: bool,
 }
 
 impl Shared {
     /// Queues a completion, and an event where one is due.
     #[inline]
-    pub(crate) fn complete(&mut self, cq: CqId, entry: CqEntry, solicited: bool) {
+    pub(crate) fn complete(&mut self, cq: CqId, mut entry: CqEntry, solicited: bool) {
+        if self.profile.poison && entry.wc.status == WcStatus::Success {
+            failure::poison(&mut entry.wc);
+        }
         let Some(queue) = self.cqs.get_mut(cq) else { return };
         match queue.push(entry, solicited, self.now) {
             PushOutcome::Queued => {}
@@ -117,6 +125,7 @@ impl Shared {
             PushOutcome::Waits(until) => {
                 self.cq_timers.set(&mut queue.timer, cq.0 & 0xffff, Some(until));
             }
+            // [events/cq-error]
             PushOutcome::Overrun => {
                 self.raise(AsyncEvent::CqError(cq));
                 self.overrun.push(cq);
@@ -128,6 +137,7 @@ impl Shared {
     /// The shared receive queue with this number. The number is index and generation of its id, the
     /// latter with its low 8 bits and counted from 1, so that 0, which a program that forgets to name
     /// a queue sends, is seldom one.
+    // [xrc/routed-by-number] [xrc/srq-destroyed]
     pub(crate) fn srq_by_number(&self, number: SrqNum) -> Option<(SrqId, &SharedReceiveQueue)> {
         let (id, queue) = self.srqs.at(number.get() & 0xffff)?;
         (Self::srq_number(id) == number).then_some((id, queue))
@@ -139,6 +149,7 @@ impl Shared {
     }
 
     /// Queues an asynchronous event.
+    // [events/events-in-order]
     pub(crate) fn raise(&mut self, event: AsyncEvent) {
         self.events.push_back(Event::Async(event));
     }

@@ -25,6 +25,7 @@ impl Shared {
     }
 
     /// A completion queue has overrun: the shared receive queues that complete there fail.
+    // [xrc/cq-of-srq-fails]
     pub(super) fn fail_srqs_of(&mut self, cq: CqId) {
         for (id, srq) in self.srqs.iter_mut() {
             if srq.xrc.is_some_and(|xrc| xrc.cq == cq) && !core::mem::replace(&mut srq.failed, true)
@@ -58,6 +59,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such domain. EBUSY: this would be the last time, and something belongs to it.
+    // [xrc/domain-busy]
     pub fn close_xrcd(&mut self, xrcd: XrcdId) -> Result<(), VerbError> {
         let domain = self.shared.xrcds.get_mut(xrcd).ok_or(NO_XRCD)?;
         if domain.handles > 1 {
@@ -75,6 +77,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such queue. EOPNOTSUPP: it is not for XRC.
+    // [xrc/srq-number]
     pub fn srq_number(&self, srq: SrqId) -> Result<SrqNum, VerbError> {
         let queue = self.shared.srqs.get(srq);
         let queue = queue.ok_or(VerbError::NoSuchObject("srq: no such shared receive queue"))?;
@@ -89,6 +92,7 @@ impl Device {
     ///
     /// # Errors
     /// EINVAL: no such queue pair, no XRC target, or one of another domain.
+    // [xrc/target-shared] [xrc/open-other-domain]
     pub fn open_qp(&mut self, xrcd: XrcdId, qp: QpNum) -> Result<(), VerbError> {
         self.shared.xrcds.get(xrcd).ok_or(NO_XRCD)?;
         let target = self.qps.get_mut(qp).filter(|qp| qp.is(QpType::XrcRecv));

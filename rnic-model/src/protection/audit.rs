@@ -41,6 +41,7 @@ impl Protection {
     }
 
     /// All that peers can reach, by ascending index.
+    // [attacks/exposure-audit] [protection/register-zero-length]
     pub fn exposures(&self) -> impl Iterator<Item = Exposure> {
         self.table.objects().filter_map(|(key, object)| self.exposure(key, object))
     }

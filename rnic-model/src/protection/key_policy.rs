@@ -3,6 +3,7 @@
 /// How predictable keys are. Whatever the policy, an index is reused as late as possible, and a
 /// variant of an index only after all its other ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// [attacks/key-prediction] [attacks/key-after-restart]
 pub enum KeyPolicy {
     /// Ascending indices, ascending variants from 0.
     Sequential,

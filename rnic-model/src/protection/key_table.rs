@@ -38,6 +38,7 @@ impl Record {
 /// Regions and windows by index. Free indices queue up: those never used first, then the one that
 /// has been free for longest.
 #[derive(Clone, Debug)]
+// [attacks/key-space-shared]
 pub(super) struct KeyTable {
     policy: KeyPolicy,
     /// The largest index.
@@ -70,6 +71,7 @@ impl KeyTable {
 
     /// The object that `key` is the present key of.
     #[inline]
+    // [protection/unknown-key] [protection/stale-key]
     pub(super) fn find(&self, key: Key) -> Result<&Object, AccessFault> {
         let record = self.records.get(key.index() as usize).ok_or(AccessFault::UnknownKey)?;
         match record.object {
@@ -170,6 +172,7 @@ impl KeyTable {
 /// windows of type 2 chooses variants itself, so a mere counter could come upon one that a peer
 /// still holds.
 #[derive(Clone, Copy, Debug)]
+// [protection/key-not-reused-early] [attacks/key-reuse-after-dereg]
 struct Turn {
     used: [u64; 4],
     /// Where in the policy's order the search goes on.

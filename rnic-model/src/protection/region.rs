@@ -72,6 +72,7 @@ impl RegionChanges {
 
 impl RegionSpec {
     /// The addresses by which it is accessed.
+    // [protection/zero-based]
     pub(super) const fn span(&self) -> Span {
         let start = if self.access.contains(Access::ZERO_BASED) { 0 } else { self.addr };
         Span { start, length: self.length }
@@ -93,14 +94,17 @@ impl RegionSpec {
 
     /// Judges a registration: `ibv_reg_mr(3)`.
     pub(super) fn judge(&self) -> Result<(), VerbError> {
+        // [protection/register-unknown-bits]
         if self.access.bits() & !(Access::all().bits() | OPTIONAL_RIGHTS) != 0 {
             return Err(VerbError::Invalid("access: unknown bits"));
         }
+        // [protection/register-write-needs-local]
         if !self.access.contains(Access::LOCAL_WRITE) && self.access.intersects(NEED_LOCAL_WRITE) {
             return Err(VerbError::Invalid(
                 "access: REMOTE_WRITE and REMOTE_ATOMIC need LOCAL_WRITE",
             ));
         }
+        // [protection/register-wrap]
         if !self.span().is_addressable() {
             return Err(VerbError::Invalid("addr and length: beyond the last address"));
         }
@@ -133,6 +137,7 @@ impl Protection {
     pub fn register(&mut self, spec: RegionSpec) -> Result<Key, VerbError> {
         const FULL: VerbError = VerbError::Full("max_mr regions are registered");
         spec.judge()?;
+        // [protection/register-limit]
         if self.regions == self.limits.max_mr {
             return Err(FULL);
         }
@@ -150,6 +155,7 @@ impl Protection {
     /// # Errors
     /// EINVAL: not the key of a region, no change asked for, or what [`Protection::register`]
     /// refuses. EBUSY: windows are bound to it. The region stays as it is then.
+    // [protection/rereg-translation] [protection/rereg-access] [protection/rereg-pd]
     pub fn reregister(&mut self, key: Key, changes: RegionChanges) -> Result<Key, VerbError> {
         let region = self.idle_region(key)?;
         if changes == RegionChanges::default() {
@@ -193,6 +199,7 @@ impl Protection {
     }
 
     /// A region that no window is bound to.
+    // [protection/dereg-busy] [windows-invalidation/region-busy]
     fn idle_region(&self, key: Key) -> Result<&Region, VerbError> {
         let region = self.region(key).map_err(|_| NO_REGION)?;
         if region.windows_bound > 0 {

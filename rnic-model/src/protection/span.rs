@@ -18,6 +18,8 @@ impl Span {
     /// the address must be between the first byte and the one after the last.
     ///
     /// Only subtractions that are checked: no sum of what a peer sent is ever formed.
+    // [protection/range-first-byte] [protection/range-last-byte] [protection/range-wrap]
+    // [protection/range-4gib]
     pub(super) const fn offset_of(self, addr: u64, length: u64) -> Option<u64> {
         let Some(offset) = addr.checked_sub(self.start) else { return None };
         let Some(room) = self.length.checked_sub(offset) else { return None };

@@ -54,6 +54,7 @@ pub(super) struct Window {
 impl Window {
     /// The one queue pair that it serves, if it is not for all of its protection domain. The only
     /// place that knows which types are bound to whom.
+    // [windows-invalidation/type1-whole-pd] [windows-invalidation/type2-only-qp]
     pub(super) fn only_qp(&self) -> Option<QpNum> {
         match self.window_type {
             WindowType::Type1 => None,
@@ -63,6 +64,7 @@ impl Window {
 
     /// Judges who uses it: state, protection domain, queue pair.
     pub(super) fn judge_user(&self, pd: PdId, qp: QpNum) -> Result<Binding, AccessFault> {
+        // [windows-invalidation/alloc-unbound] [windows-invalidation/invalidated-key-dead]
         let binding = self.binding.ok_or(AccessFault::NotBound)?;
         if self.pd != pd {
             return Err(AccessFault::WrongPd);
@@ -76,17 +78,21 @@ impl Window {
     /// Judges the window's side of a bind: its type, its protection domain (C10-72), and of type 2
     /// that it is not bound (o10-37.2.30) nor shall be unbound by this (o10-37.2.40).
     pub(super) fn judge_bind(&self, request: &BindRequest) -> Result<(), BindError> {
+        // [windows-invalidation/bind-type]
         if self.window_type != request.window_type {
             return Err(BindError::Window(AccessFault::WrongKind));
         }
+        // [windows-invalidation/bind-pd]
         if self.pd != request.qp_pd {
             return Err(BindError::Window(AccessFault::WrongPd));
         }
         match self.window_type {
             WindowType::Type1 => Ok(()),
+            // [windows-invalidation/type2-bound-refused]
             WindowType::Type2A | WindowType::Type2B if self.binding.is_some() => {
                 Err(BindError::AlreadyBound)
             }
+            // [windows-invalidation/type2-zero-length]
             WindowType::Type2A | WindowType::Type2B if request.bind.length == 0 => {
                 Err(BindError::ZeroLength)
             }
@@ -98,6 +104,7 @@ impl Window {
     /// bind of length 0 instead (o10-37.2.26).
     pub(super) fn judge_invalidate(&self, pd: PdId, qp: QpNum) -> Result<(), AccessFault> {
         match self.window_type {
+            // [windows-invalidation/type1-not-invalidated]
             WindowType::Type1 => Err(AccessFault::WrongKind),
             WindowType::Type2A | WindowType::Type2B => self.judge_user(pd, qp).map(|_| ()),
         }
@@ -114,14 +121,18 @@ pub(super) fn judge_region(
     if region.pd != request.qp_pd {
         return Err(BindError::Region(AccessFault::WrongPd));
     }
+    // [windows-invalidation/bind-needs-right]
     if !region.access.contains(Access::MW_BIND) {
         return Err(BindError::NotBindable);
     }
+    // [windows-invalidation/bind-write-needs-local]
     if access.intersects(NEED_LOCAL_WRITE) && !region.access.contains(Access::LOCAL_WRITE) {
         return Err(BindError::RightsExceedRegion);
     }
+    // [windows-invalidation/bind-range]
     let region_offset =
         region.span().offset_of(addr, length).ok_or(BindError::Region(AccessFault::OutOfRange))?;
+    // [windows-invalidation/access-zero-based]
     let start = if access.contains(Access::ZERO_BASED) { 0 } else { addr };
     Ok(Binding {
         region: mr_lkey,
@@ -161,6 +172,7 @@ impl Protection {
     ///
     /// # Errors
     /// EINVAL: not the present key of a window.
+    // [windows-invalidation/dealloc-bound]
     pub fn dealloc_window(&mut self, key: Key) -> Result<(), VerbError> {
         self.window(key).map_err(|_| NO_WINDOW)?;
         self.set_binding(key, None);
@@ -178,10 +190,12 @@ impl Protection {
     ///
     /// # Errors
     /// [`BindError`]; nothing has changed then.
+    // [windows-invalidation/type1-rebind]
     pub fn bind(&mut self, request: BindRequest) -> Result<Key, BindError> {
         let binding = self.judge_bind(&request)?;
         self.set_binding(request.window, binding);
         let variant = request.new_rkey.variant();
+        // [windows-invalidation/type1-new-key] [windows-invalidation/type2-key-chosen]
         let chosen = match request.window_type {
             WindowType::Type1 if variant == request.window.variant() => None,
             WindowType::Type1 | WindowType::Type2A | WindowType::Type2B => Some(variant),
@@ -192,6 +206,7 @@ impl Protection {
     fn judge_bind(&self, request: &BindRequest) -> Result<Option<Binding>, BindError> {
         let window = self.window(request.window).map_err(BindError::Window)?;
         window.judge_bind(request)?;
+        // [windows-invalidation/type1-unbind]
         if request.bind.length == 0 {
             return Ok(None);
         }
@@ -247,6 +262,7 @@ impl Protection {
         of_qp.filter_map(|(_, index)| self.table.present(Key::from_parts(*index, 0)))
     }
 
+    // [windows-invalidation/region-not-invalidated]
     fn window(&self, key: Key) -> Result<&Window, AccessFault> {
         match self.table.find(key)? {
             Object::Window(window) => Ok(window),

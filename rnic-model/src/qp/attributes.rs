@@ -34,6 +34,7 @@ const QP_RIGHTS: Access = Access::all();
 ///
 /// # Errors
 /// EINVAL, or EOPNOTSUPP for attributes that the device does not have; the text says which.
+// [qp-states/all-or-nothing]
 pub fn check_modify(
     qp_type: QpType,
     current: QpState,
@@ -43,6 +44,7 @@ pub fn check_modify(
 ) -> Result<QpState, VerbError> {
     let next = if mask.contains(QpAttributeMask::STATE) { attributes.state } else { current };
     check_step(qp_type, current, next, mask)?;
+    // [qp-states/cur-state-wrong]
     if mask.contains(QpAttributeMask::CUR_STATE) && attributes.current_state != current {
         return Err(VerbError::Invalid("the queue pair is not in the state that is assumed"));
     }
@@ -64,36 +66,44 @@ pub fn check_values(
     let Bounds { device, port, gids } = *bounds;
     let a = attributes;
     let rules = [
+        // [qp-attributes/port-one]
         (Mask::PORT, a.port == PORT, "port_num is not 1, the only port"),
+        // [qp-attributes/pkey-index]
         (Mask::PKEY_INDEX, a.pkey_index < port.pkey_tbl_len, "pkey_index is past the P_Key table"),
         (
             Mask::ACCESS_FLAGS,
+            // [qp-attributes/access-bits]
             QP_RIGHTS.contains(a.access),
             "qp_access_flags has a right that does not exist",
         ),
         (
             Mask::PATH_MTU,
+            // [qp-attributes/path-mtu]
             a.path_mtu <= port.active_mtu,
             "path_mtu is above the active MTU of the port",
         ),
         (
             Mask::MAX_DEST_RD_ATOMIC,
+            // [qp-attributes/max-dest-rd-atomic]
             a.max_dest_rd_atomic <= device.max_qp_rd_atom,
             "max_dest_rd_atomic is above max_qp_rd_atom",
         ),
         (
             Mask::MAX_QP_RD_ATOMIC,
+            // [qp-attributes/max-rd-atomic]
             a.max_rd_atomic <= device.max_qp_init_rd_atom,
             "max_rd_atomic is above max_qp_init_rd_atom",
         ),
         (
             Mask::MIN_RNR_TIMER,
+            // [qp-attributes/five-bit-timers]
             TIMER_CODES.contains(&a.min_rnr_timer),
             "min_rnr_timer is above 31, for it has 5 bits",
         ),
         (Mask::TIMEOUT, TIMER_CODES.contains(&a.timeout), "timeout is above 31, for it has 5 bits"),
         (
             Mask::RETRY_CNT,
+            // [qp-attributes/three-bit-retries]
             RETRIES.contains(&a.retry_count),
             "retry_cnt is above 7, for it has 3 bits",
         ),
@@ -104,12 +114,14 @@ pub fn check_values(
         ),
         (
             Mask::RATE_LIMIT,
+            // [qp-attributes/rate-limit-range]
             a.rate_limit == 0
                 || (device.qp_rate_limit_min..=device.qp_rate_limit_max).contains(&a.rate_limit),
             "rate_limit is outside of what the device can keep",
         ),
         (
             Mask::AV,
+            // [qp-attributes/dgid-multicast]
             qp_type == QpType::Ud || !a.path.dgid.is_multicast(),
             "a connected queue pair cannot be connected to a multicast group",
         ),
@@ -128,6 +140,7 @@ pub fn check_values(
 /// # Errors
 /// EINVAL: no such source GID, no destination, addresses of two families, or a flow label of more
 /// than 20 bits.
+// [qp-attributes/sgid-index] [qp-attributes/dgid-family]
 pub fn check_address(path: &AddressVector, gids: &[Gid]) -> Result<(), VerbError> {
     let source = match gids.get(usize::from(path.sgid_index)) {
         None => return Err(VerbError::Invalid("sgid_index is past the GID table")),

@@ -4,6 +4,7 @@ use crate::Instant;
 use crate::counters::Counter;
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::planted;
 use crate::queue::{CqEntry, Slot};
 use crate::verbs::{
     AsyncEvent, Key, Psn, QpNum, QpState, QpType, SendFlags, SendOp, Wc, WcFlags, WcOpcode,
@@ -33,8 +34,10 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
     }
     let psn = packet.bth.psn();
     let requester = &qp.requester;
+    // [acknowledgement-retry/ack-outside-window] [attacks/forged-ack] [attacks/forged-nak]
     // Only what was sent and not yet acknowledged can be answered; all else is late or forged.
-    let sent = requester.end_psn.offset_from(requester.una_psn);
+    let ahead = u32::from(planted::has(planted::Fault::Ahead));
+    let sent = requester.end_psn.offset_from(requester.una_psn) + ahead;
     if psn.offset_from(requester.una_psn) >= sent {
         return shared.count(Counter::DropStaleResponse);
     }
@@ -56,24 +59,31 @@ pub(crate) fn on_response<M: Memory + ?Sized>(
 fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packet<'_>, psn: Psn) {
     let Some(aeth) = packet.aeth() else { return shared.count(Counter::DropMalformed) };
     match aeth.syndrome() {
+        // [acknowledgement-retry/credits-respected]
         Syndrome::Ack { credits } => {
             qp.requester.credits.on_acknowledge(aeth.msn(), credits);
             acknowledge(qp, shared, now, psn.plus(1));
         }
+        // [rnr/acknowledges-before]
         Syndrome::RnrNak { timer } => {
             shared.count(Counter::ReceivedRnrNak);
             if acknowledge(qp, shared, now, psn) {
                 on_rnr_nak(qp, shared, now, timer);
             }
         }
+        // [acknowledgement-retry/sequence-nak-resends] [acknowledgement-retry/sequence-nak-counts]
         Syndrome::Nak(NakCode::PsnSequence) => {
             shared.count(Counter::ReceivedSequenceNak);
             if acknowledge(qp, shared, now, psn) && !is_echo(qp, now) {
                 retry(qp, shared, now);
             }
         }
+        // [acknowledgement-retry/nak-acknowledges-before]
         Syndrome::Nak(code) => {
             if acknowledge(qp, shared, now, psn) {
+                // [acknowledgement-retry/nak-remote-access]
+                // [acknowledgement-retry/nak-remote-operational]
+                // [acknowledgement-retry/nak-invalid-request]
                 let status = match code {
                     NakCode::RemoteAccess => WcStatus::RemoteAccessError,
                     NakCode::RemoteOperational => WcStatus::RemoteOperationError,
@@ -84,6 +94,7 @@ fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packe
                 fail_oldest(qp, shared, status.into());
             }
         }
+        // [acknowledgement-retry/syndrome-reserved]
         Syndrome::Reserved(_) => shared.count(Counter::DropMalformed),
     }
 }
@@ -92,6 +103,7 @@ fn on_acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, packet: &Packe
 /// response has not come, the acknowledgement stands for a lost response, and the request is made
 /// again. Returns whether `end` was reached and a request waits there: not so if one before it has
 /// failed in the meantime.
+// [acknowledgement-retry/ack-skips-read]
 fn acknowledge(qp: &mut Qp, shared: &mut Shared, now: Instant, end: Psn) -> bool {
     let before = qp.requester.una_psn;
     let complete = advance(qp, shared, end);
@@ -118,6 +130,7 @@ fn is_echo(qp: &Qp, now: Instant) -> bool {
 const ECHO_NS: u64 = 100_000_000;
 
 /// Moves the acknowledged edge towards `end` and completes what lies before it.
+// [acknowledgement-retry/ack-cumulative]
 fn advance(qp: &mut Qp, shared: &mut Shared, end: Psn) -> bool {
     loop {
         settle(qp, shared);
@@ -156,6 +169,7 @@ fn progressed(qp: &mut Qp, shared: &mut Shared, now: Instant, before: Psn) {
     requester.went_back = None;
     requester.reads.retire(requester.una_psn);
     requester.window.grow(acknowledged);
+    // [acknowledgement-retry/retry-count-restored] [rnr/retry-restored]
     requester.retries_left = qp.attr.retry_count;
     requester.rnr_retries_left = qp.attr.rnr_retry;
     if requester.pause == Pause::No {
@@ -189,6 +203,7 @@ pub(crate) fn settle(qp: &mut Qp, shared: &mut Shared) {
 }
 
 /// Nothing is under way any more: tells the program if it waits for that.
+// [qp-states/sqd-event] [events/sq-drained]
 fn check_drained(qp: &mut Qp, shared: &mut Shared) {
     if qp.state() == QpState::Sqd && qp.attr.sq_drained_event {
         qp.attr.sq_drained_event = false;
@@ -197,6 +212,7 @@ fn check_drained(qp: &mut Qp, shared: &mut Shared) {
 }
 
 /// Reports request `count`, which is the oldest, and moves past it.
+// [completions/order-per-queue]
 fn complete(qp: &mut Qp, shared: &mut Shared, count: u32, why: Option<Failure>) {
     debug_assert_eq!(count, qp.requester.oldest, "requests complete in order");
     qp.requester.oldest = count.wrapping_add(1);
@@ -208,11 +224,13 @@ fn complete(qp: &mut Qp, shared: &mut Shared, count: u32, why: Option<Failure>) 
 
 /// Queues the completion of request `count` if it is due: always of a failed one, of a good one
 /// if it was asked for.
+// [completions/one-per-signaled] [completions/unsignaled-silent] [completions/error-always]
 pub(crate) fn report(qp: &Qp, shared: &mut Shared, count: u32, why: Option<Failure>) {
     let wqe = qp.requester.sq.wqe(count);
     if why.is_none() && !wqe.flags.contains(SendFlags::SIGNALED) && !qp.init.signal_all {
         return;
     }
+    // [completions/opcodes]
     let (opcode, with_imm) = match wqe.op {
         SendOp::Send { imm, .. } | SendOp::SendTo { imm, .. } => (WcOpcode::Send, imm.is_some()),
         SendOp::Write { imm, .. } => (WcOpcode::RdmaWrite, imm.is_some()),
@@ -261,6 +279,8 @@ const FAILURE_COUNTERS: [(WcStatus, Counter); 5] = [
 ];
 
 /// The oldest request fails: it is reported, and the queue pair goes to its error state.
+// [acknowledgement-retry/nak-to-error] [completions/first-error-cause]
+// [events/requester-error-silent]
 fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
     let count = qp.requester.oldest;
     let status = why.status(&shared.profile);
@@ -269,6 +289,7 @@ fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
     }
     qp.requester.failed = None;
     complete(qp, shared, count, Some(why));
+    // [uc/local-error-sqe] [ud/local-error-sqe] [qp-states/sqe-only-unreliable]
     match qp.init.qp_type {
         QpType::Rc | QpType::XrcSend | QpType::XrcRecv => flush::to_error(qp, shared),
         QpType::Uc | QpType::Ud => flush::to_send_error(qp, shared),
@@ -276,10 +297,12 @@ fn fail_oldest(qp: &mut Qp, shared: &mut Shared, why: Failure) {
 }
 
 /// The peer asks to wait. RNR code and retry count: IBA 9.7.5.2.8.
+// [rnr/wait] [attacks/forged-rnr]
 fn on_rnr_nak(qp: &mut Qp, shared: &mut Shared, now: Instant, code: u8) {
     if qp.requester.pause != Pause::No {
         return;
     }
+    // [rnr/retry-count]
     if qp.requester.rnr_retries_left == 0 {
         return fail_oldest(qp, shared, WcStatus::RnrRetryExceeded.into());
     }
@@ -293,10 +316,12 @@ fn on_rnr_nak(qp: &mut Qp, shared: &mut Shared, now: Instant, code: u8) {
 }
 
 /// An RNR retry count that never runs out.
+// [rnr/retry-infinite]
 const INFINITE_RNR_RETRY: u8 = 7;
 
 /// Packets were lost: everything from the oldest one on is sent again, unless that was done too
 /// often already.
+// [acknowledgement-retry/retry-count]
 fn retry(qp: &mut Qp, shared: &mut Shared, now: Instant) {
     if qp.requester.retries_left == 0 {
         return fail_oldest(qp, shared, WcStatus::RetryExceeded.into());
@@ -312,6 +337,7 @@ fn retry(qp: &mut Qp, shared: &mut Shared, now: Instant) {
 /// The deadline of this queue pair has come.
 pub(crate) fn on_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
     match qp.requester.pause {
+        // [rnr/resume]
         Pause::Rnr { until } if until <= now => {
             qp.requester.pause = Pause::No;
         }
@@ -331,6 +357,7 @@ pub(crate) fn start_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
     }
 }
 
+// [acknowledgement-retry/timer-restarts]
 fn restart_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
     let requester = &qp.requester;
     let waiting = requester.is_busy()
@@ -342,6 +369,7 @@ fn restart_timer(qp: &mut Qp, shared: &mut Shared, now: Instant) {
     shared.timers.set(&mut qp.timer, qp.index, deadline);
 }
 
+// [acknowledgement-retry/unexpected-response] [attacks/forged-read-response]
 fn on_read_response<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -380,10 +408,12 @@ fn on_read_response<M: Memory + ?Sized>(
     // A First or Only may also stand where the rest was asked for again.
     let begins = !requester.window.begins_read(done) || facts.place.begins();
     let ends = facts.place.ends() == (requester.window.read_packets(done, wqe.packets) == 1);
-    if packet.payload.len() != expected || !begins || !ends {
+    // [read-atomic/read-response-length] [read-atomic/read-response-place]
+    if packet.payload.len() != expected || !begins || !ends || !says_ack(packet) {
         return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }
     let count = requester.oldest;
+    // [read-atomic/read-local-range]
     if let Err(why) = local::scatter_message(qp, shared, memory, count, offset, packet.payload) {
         return fail_oldest(qp, shared, why);
     }
@@ -396,6 +426,12 @@ fn on_read_response<M: Memory + ?Sized>(
     progressed(qp, shared, now, psn);
 }
 
+/// Whether the header of a response with data, if it has one, acknowledges: a refusal brings none.
+fn says_ack(packet: &Packet<'_>) -> bool {
+    packet.aeth().is_none_or(|aeth| matches!(aeth.syndrome(), Syndrome::Ack { .. }))
+}
+
+// [acknowledgement-retry/unexpected-response]
 fn on_atomic_response<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -417,6 +453,10 @@ fn on_atomic_response<M: Memory + ?Sized>(
     };
     if requester.una_psn != psn || !requester.is_busy() {
         return shared.count(Counter::DropStaleResponse);
+    }
+    // [read-atomic/atomic-byte-order]
+    if !says_ack(packet) {
+        return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }
     let original = found.original().to_ne_bytes();
     if let Err(why) = local::scatter_message(qp, shared, memory, count, 0, &original) {

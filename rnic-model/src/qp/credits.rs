@@ -19,6 +19,7 @@ pub(crate) struct Credits {
 impl Credits {
     /// Whether one more message that takes a receive may start. When nothing is under way one may
     /// always: its acknowledgement brings news.
+    // [acknowledgement-retry/credits-respected]
     pub(crate) fn admits(&self, idle: bool) -> bool {
         idle || self.limit.is_none_or(|limit| distance(limit, self.started) > 0)
     }

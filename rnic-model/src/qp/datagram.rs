@@ -14,6 +14,7 @@ use super::local;
 use super::pair::{Qp, Taken};
 
 /// A datagram arrived. What does not fit is dropped; the queue pair stays as it is.
+// [rnr/unreliable-drops]
 pub(crate) fn on_datagram<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -22,17 +23,20 @@ pub(crate) fn on_datagram<M: Memory + ?Sized>(
     packet: &Packet<'_>,
 ) {
     let Some(deth) = packet.deth() else { return shared.count(Counter::DropMalformed) };
+    // [ud/qkey-match] [attacks/qkey-guess]
     if deth.qkey() != qp.attr.qkey {
         return shared.count(Counter::DropBadQkey);
     }
     if packet.payload.len() > shared.port.mtu.bytes() as usize {
         return shared.count(Counter::DropTooLong);
     }
+    // [ud/no-receive]
     let Some(wqe) = qp.peek_recv(shared, qp.init.srq) else {
         return shared.count(Counter::DropNoReceive);
     };
     let total = Grh::LEN + packet.payload.len();
     let fits = total as u64 <= wqe.length;
+    // [ud/too-long]
     if !fits {
         shared.count(Counter::DropTooLong);
         if shared.profile.datagram_too_long == DatagramTooLong::Dropped {
@@ -53,6 +57,7 @@ pub(crate) fn on_datagram<M: Memory + ?Sized>(
     }
 }
 
+// [ud/grh-40-bytes]
 fn place<M: Memory + ?Sized>(
     qp: &Qp,
     shared: &Shared,
@@ -81,21 +86,25 @@ fn deliver(
     route: &Route,
     packet: &Packet<'_>,
 ) {
+    // [ud/zero-length] [ud/grh-40-bytes]
     let total = Grh::LEN + packet.payload.len();
     let imm = packet.imm_dt().map(ImmDt::data);
     let wc = Wc {
         wr_id: qp.recv_wqe(shared, taken).wr_id,
         status: WcStatus::Success,
         opcode: WcOpcode::Recv,
+        // [completions/grh-flag]
         flags: if imm.is_some() { WcFlags::GRH | WcFlags::WITH_IMM } else { WcFlags::GRH },
         vendor_err: 0,
         byte_len: u32::try_from(total).unwrap_or(u32::MAX),
         imm_data: imm.unwrap_or(0),
         invalidated_rkey: Key(0),
         qp_num: qp.num,
+        // [ud/source-qp]
         src_qp: deth.src_qp(),
         pkey_index: qp.attr.pkey_index,
         timestamp: 0,
+        // [ud/network-type]
         sl: if route.is_v4() { Wc::SL_IPV4 } else { Wc::SL_IPV6 },
     };
     qp.release_recv(shared, taken);

@@ -3,7 +3,7 @@
 use crate::memory::MemoryFault;
 use crate::profile::Profile;
 use crate::protection::AccessFault;
-use crate::verbs::{Wc, WcOpcode, WcStatus};
+use crate::verbs::{Wc, WcFlags, WcOpcode, WcStatus};
 
 /// Why a work request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,24 +67,36 @@ impl Failure {
                 | WcStatus::BadResponseError
                 | WcStatus::LocalAccessError
                 | WcStatus::RemoteOperationError
-                | WcStatus::GeneralError => 0,
+                | WcStatus::LocalRddViolation
+                | WcStatus::RemoteInvalidRdRequest
+                | WcStatus::RemoteAborted
+                | WcStatus::InvalidEecNumber
+                | WcStatus::InvalidEecState
+                | WcStatus::Fatal
+                | WcStatus::ResponseTimeout
+                | WcStatus::GeneralError
+                | WcStatus::TagMatchingError
+                | WcStatus::TagMatchingRendezvous => 0,
             },
         }
     }
 
     /// Fills in a completion: of the other fields of a failed one nothing may be relied on, and a
     /// profile that poisons says so loudly.
+    // [completions/failed-fields]
     pub(crate) fn mark(self, wc: &mut Wc, profile: &Profile) {
         wc.status = self.status(profile);
         wc.vendor_err = self.vendor_err(profile);
         if profile.poison {
             let is_receive = matches!(wc.opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm);
             wc.opcode = if is_receive { WcOpcode::BindMw } else { WcOpcode::RecvRdmaWithImm };
+            wc.flags = WcFlags::all();
             wc.byte_len = POISON;
             wc.imm_data = POISON;
             wc.src_qp = crate::verbs::QpNum::new(POISON);
             wc.invalidated_rkey = crate::verbs::Key(POISON);
-            wc.pkey_index = (POISON & 0xffff) as u16;
+            wc.pkey_index = POISON_16;
+            wc.sl = POISON_8;
         } else {
             wc.byte_len = 0;
             if profile.failed_opcode_is_zero {
@@ -96,3 +108,35 @@ impl Failure {
 
 /// What undefined fields hold under a profile that poisons.
 const POISON: u32 = 0xdead_a5a5;
+const POISON_16: u16 = 0xa5a5;
+const POISON_8: u8 = 0xa5;
+
+/// Fills with junk what means nothing in a good completion: the immediate and the key without their
+/// flags, what only datagrams have, and the length of what brings nothing (`ibv_poll_cq(3)`).
+// [completions/imm-flag] [completions/inv-flag] [completions/byte-len]
+pub(crate) fn poison(wc: &mut Wc) {
+    if !wc.flags.contains(WcFlags::WITH_IMM) {
+        wc.imm_data = POISON;
+    }
+    if !wc.flags.contains(WcFlags::WITH_INV) {
+        wc.invalidated_rkey = crate::verbs::Key(POISON);
+    }
+    if !wc.flags.contains(WcFlags::GRH) {
+        wc.src_qp = crate::verbs::QpNum::new(POISON);
+        wc.pkey_index = POISON_16;
+        wc.sl = POISON_8;
+    }
+    match wc.opcode {
+        WcOpcode::Recv
+        | WcOpcode::RecvRdmaWithImm
+        | WcOpcode::RdmaRead
+        | WcOpcode::CompareSwap
+        | WcOpcode::FetchAdd => {}
+        WcOpcode::Send
+        | WcOpcode::RdmaWrite
+        | WcOpcode::BindMw
+        | WcOpcode::LocalInvalidate
+        | WcOpcode::Flush
+        | WcOpcode::AtomicWrite => wc.byte_len = POISON,
+    }
+}

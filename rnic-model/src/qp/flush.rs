@@ -13,6 +13,7 @@ const FLUSHED: Failure = Failure::Status(WcStatus::WorkRequestFlushed);
 
 /// Moves to the error state: every request that has not completed does so as flushed, the receive
 /// that is being filled first (IBA 10.3.1, "Error state").
+// [qp-states/err-flushes] [completions/flush-both-queues]
 pub(crate) fn to_error(qp: &mut Qp, shared: &mut Shared) {
     if qp.state() == QpState::Err {
         return;
@@ -21,16 +22,19 @@ pub(crate) fn to_error(qp: &mut Qp, shared: &mut Shared) {
     shared.timers.set(&mut qp.timer, qp.index, None);
     qp.requester.failed = None;
     send_queue(qp, shared);
+    // [completions/flush-partial-receive]
     if let Some(taken) = qp.responder.abandon() {
         fail_recv(qp, shared, taken, FLUSHED);
     }
     recv_queue(qp, shared);
+    // [srq/last-wqe-event] [events/last-wqe]
     if qp.init.srq.is_some() {
         shared.raise(AsyncEvent::LastWqeReached(qp.num));
     }
 }
 
 /// A send request of an unreliable service failed: sending stops, receiving goes on.
+// [uc/local-error-sqe] [ud/local-error-sqe] [qp-states/sqe-receives]
 pub(crate) fn to_send_error(qp: &mut Qp, shared: &mut Shared) {
     qp.attr.state = QpState::Sqe;
     send_queue(qp, shared);
@@ -52,6 +56,7 @@ pub(crate) fn send_queue(qp: &mut Qp, shared: &mut Shared) {
 
 /// Flushes every receive request of the queue pair's own queue; a shared one keeps its own.
 pub(crate) fn recv_queue(qp: &mut Qp, shared: &mut Shared) {
+    // [srq/qp-error-keeps]
     if qp.init.srq.is_some() {
         return;
     }

@@ -49,6 +49,7 @@ pub(super) const fn place(begins: bool, ends: bool) -> Place {
 
 /// Begins a request packet: the base transport header and, of XRC, which shared receive queue it
 /// is for.
+// [xrc/xrceth]
 pub(super) fn request(qp: &Qp, wqe: &SendWqe, origin: Origin, bth: &Bth, frame: &mut FrameOut) {
     frame.begin(qp, origin, qp.requester.next_psn, bth);
     if qp.service() == Service::Xrc {

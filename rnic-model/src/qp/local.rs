@@ -3,6 +3,7 @@
 
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::profile::PlacementOrder;
 use crate::protection::{AccessRequest, BindRequest, Side};
 use crate::queue::SendWqe;
 use crate::verbs::{Access, Key, PdId, SendFlags, SendOp, Sge, WcStatus, WindowType};
@@ -18,7 +19,9 @@ pub(crate) fn check_message(
     wqe: &SendWqe,
 ) -> Result<(), Failure> {
     // An answer is written there; what is inline needs no right.
+    // [read-atomic/read-local-right]
     let needs = if wqe.op.is_answered_with_data() { Access::LOCAL_WRITE } else { Access::empty() };
+    // [rc-requester/zero-length-sge-unchecked] [protection/sge-each]
     for sge in qp.requester.sq.sges(count).iter().filter(|sge| sge.length != 0) {
         let request = local_request(qp.init.pd, sge.lkey, sge.addr, u64::from(sge.length), needs);
         shared.protection.check(&request)?;
@@ -31,6 +34,7 @@ fn local_request(pd: PdId, key: Key, addr: u64, length: u64, needs: Access) -> A
 }
 
 /// Copies `into.len()` bytes of the message from byte `offset` on.
+// [acknowledgement-retry/resend-current-memory]
 pub(crate) fn gather<M: Memory + ?Sized>(
     qp: &Qp,
     shared: &Shared,
@@ -85,11 +89,35 @@ pub(crate) fn scatter_receive<M: Memory + ?Sized>(
     bytes: &[u8],
 ) -> Result<(), Failure> {
     // A shared queue's buffers belong to its own protection domain.
+    // [srq/pd-of-srq]
     let pd = taken.srq.and_then(|srq| shared.srqs.get(srq)).map_or(qp.init.pd, |srq| srq.pd);
     scatter(pd, shared, memory, qp.recv_sges(shared, taken), offset, bytes)
 }
 
 fn scatter<M: Memory + ?Sized>(
+    pd: PdId,
+    shared: &Shared,
+    memory: &M,
+    sges: &[Sge],
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), Failure> {
+    if shared.profile.placement == PlacementOrder::LastBytesFirst && bytes.len() > 1 {
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        let middle = offset.saturating_add(first.len() as u64);
+        // The order of the bytes is one thing, that nothing is placed where not all may be another.
+        each_piece(sges, offset, bytes.len(), |sge, addr, range| {
+            let length = range.len() as u64;
+            let request = local_request(pd, sge.lkey, addr, length, Access::LOCAL_WRITE);
+            Ok(shared.protection.check(&request).map(|_| ())?)
+        })?;
+        place(pd, shared, memory, sges, middle, second)?;
+        return place(pd, shared, memory, sges, offset, first);
+    }
+    place(pd, shared, memory, sges, offset, bytes)
+}
+
+fn place<M: Memory + ?Sized>(
     pd: PdId,
     shared: &Shared,
     memory: &M,
@@ -108,6 +136,7 @@ fn scatter<M: Memory + ?Sized>(
 
 /// Calls `act` with each piece of `sges` that bytes `offset .. offset + len` of the message lie
 /// in: the element, the address, and the range within those bytes.
+// [rc-responder/send-scatter] [read-atomic/read-local-range] [protection/sge-each]
 fn each_piece(
     sges: &[Sge],
     offset: u64,

@@ -11,6 +11,7 @@ const APART_NS: u64 = 50_000;
 
 /// Every packet takes the time that its bits take at the limit.
 #[derive(Clone, Copy, Debug, Default)]
+// [rc-requester/rate-limit]
 pub(crate) struct Pace {
     free_at: Instant,
 }

@@ -15,6 +15,7 @@ use super::responder::Responder;
 /// A queue pair. Requester (with its completer) and responder are machines of their own; neither
 /// reads the fields of the other.
 #[derive(Debug)]
+// [connection-setup/simultaneous]
 pub(crate) struct Qp {
     pub(crate) num: QpNum,
     /// Place in the device's table.
@@ -81,6 +82,7 @@ impl Qp {
 
     /// Takes the next receive request of `srq`, or of the own queue; raises the limit event of a
     /// shared one.
+    // [srq/order] [srq/limit-event] [events/srq-limit]
     pub(crate) fn take_recv(&mut self, shared: &mut Shared, srq: Option<SrqId>) -> Option<Taken> {
         let slot = self.queue_mut(shared, srq)?.take()?;
         if let Some(id) = srq
@@ -108,6 +110,7 @@ impl Qp {
     }
 
     /// Where a receive completes: a shared queue for XRC has a completion queue of its own.
+    // [srq/completes-in-qp-cq] [xrc/routed-by-number]
     pub(crate) fn recv_cq(&self, shared: &Shared, taken: Taken) -> CqId {
         let of_srq = taken.srq.and_then(|srq| shared.srqs.get(srq)?.xrc);
         of_srq.map_or(self.init.recv_cq, |xrc| xrc.cq)
@@ -136,6 +139,8 @@ const HOP_LIMIT: u8 = 64;
 const SRC_PORT_FIRST: u16 = 0xc000;
 
 /// The addressing that an address vector means on this port.
+// [packet-format/ip-versions] [packet-format/addresses] [packet-format/traffic-class]
+// [packet-format/udp-ports] [congestion/ecn-capable]
 pub(crate) fn route_of(
     shared: &Shared,
     path: &AddressVector,

@@ -25,6 +25,7 @@ const ATOMIC_BYTES: u32 = 8;
 /// # Errors
 /// EINVAL, for the first that holds: the service does not have the operation; the queue pair is
 /// not ready to send; flags or operands exclude each other; too many elements; too long.
+// [rc-requester/post-state]
 pub fn check_send(
     qp_type: QpType,
     state: QpState,
@@ -45,15 +46,18 @@ pub fn check_send(
     if !SendFlags::all().contains(wr.flags) {
         return Err(VerbError::Invalid("a send flag is unknown, or asks for checksum offload"));
     }
+    // [rc-requester/invalidate-last]
     if matches!(wr.op, SendOp::Send { imm: Some(_), invalidate: Some(_) }) {
         return Err(VerbError::Invalid("a SEND carries an immediate or a key, not both"));
     }
     let length = local_length(cap, wr)?;
     match wr.op {
+        // [ud/one-packet]
         SendOp::SendTo { .. } if length > mtu.bytes() => {
             Err(VerbError::Invalid("the datagram is longer than the MTU of the port"))
         }
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } | SendOp::AtomicWrite { .. }
+            // [read-atomic/atomic-operand]
             if length != ATOMIC_BYTES =>
         {
             Err(VerbError::Invalid("an atomic needs 8 bytes of local memory, no more, no less"))
@@ -64,6 +68,7 @@ pub fn check_send(
             Err(VerbError::Invalid("binds, invalidates and flushes take no local memory"))
         }
         SendOp::Flush { placement, .. }
+            // [flush-placement/flush-placement-none]
             if placement.is_empty() || !Placement::all().contains(placement) =>
         {
             Err(VerbError::Invalid("a flush needs a placement type, and only those that exist"))
@@ -109,13 +114,16 @@ pub fn check_recv(
     cap: &QpCapabilities,
     wr: &RecvWr<'_>,
 ) -> Result<u32, VerbError> {
+    // [xrc/target-has-no-receives]
     if !qp_type.receives() {
         return Err(VerbError::Invalid("the service type has no receive queue of its own"));
     }
+    // [srq/post-recv-refused]
     if srq.is_some() {
         return Err(VerbError::Invalid("the queue pair receives from a shared receive queue"));
     }
     // In ERR the request is flushed.
+    // [qp-states/reset-recv-refused]
     if state == QpState::Reset {
         return Err(VerbError::Invalid("receives can be posted from INIT on"));
     }
@@ -126,12 +134,14 @@ pub fn check_recv(
 ///
 /// # Errors
 /// EINVAL: too many elements, or too long.
+// [srq/too-many-sges]
 pub fn check_srq_recv(queue: &SrqAttributes, wr: &RecvWr<'_>) -> Result<u32, VerbError> {
     total_length(wr.sges, queue.max_sge)
 }
 
 /// The table of `ibv_post_send(3)`, but that UC has no SEND with invalidate: the man page lists
 /// it, and no opcode for it exists.
+// [rc-requester/operations-by-service] [uc/operations] [ud/operations] [xrc/operations]
 const fn has_operation(qp_type: QpType, op: &SendOp) -> bool {
     match op {
         SendOp::SendTo { .. } => matches!(qp_type, QpType::Ud),
@@ -175,6 +185,7 @@ fn local_length(cap: &QpCapabilities, wr: &SendWr<'_>) -> Result<u32, VerbError>
 }
 
 /// The sum of the lengths, at most [`MAX_MESSAGE_BYTES`].
+// [rc-requester/too-many-sges] [rc-requester/message-too-long] [protection/sge-sum]
 fn total_length(sges: &[Sge], max_sge: u32) -> Result<u32, VerbError> {
     if u32::try_from(sges.len()).map_or(true, |count| count > max_sge) {
         return Err(VerbError::Invalid("more scatter/gather elements than the queue has"));

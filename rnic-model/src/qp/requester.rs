@@ -101,6 +101,7 @@ impl Requester {
     }
 
     /// Sets the first sequence number (the move to RTS).
+    // [rc-requester/first-psn] [attacks/psn-prediction]
     pub(crate) fn start(&mut self, psn: Psn) {
         (self.next_psn, self.una_psn, self.end_psn) = (psn, psn, psn);
         self.credits = Credits::default();
@@ -118,6 +119,7 @@ impl Requester {
 
     /// Resumes at the oldest sequence number that is not acknowledged. A request packet is made
     /// again from its work request; a READ asks only for what is missing.
+    // [acknowledgement-retry/resend-same-psn]
     pub(crate) fn go_back(&mut self) {
         self.next = self.oldest;
         self.next_psn = self.una_psn;
@@ -154,6 +156,7 @@ enum Start {
 }
 
 /// Makes the next request packet, if one may leave now.
+// [rc-requester/order]
 pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared, frame: &mut FrameOut) -> bool {
     loop {
         if !may_send(qp) || !is_in_pace(qp, shared) {
@@ -165,6 +168,7 @@ pub(crate) fn next_frame(qp: &mut Qp, shared: &mut Shared, frame: &mut FrameOut)
                 Start::Ready => {}
                 Start::Done => continue,
                 Start::Waits => return false,
+                // [rc-requester/local-error-in-turn]
                 Start::Fails(why) => {
                     qp.requester.failed = Some(Failed { wqe: count, why });
                     completer::settle(qp, shared);
@@ -191,6 +195,7 @@ fn is_in_pace(qp: &mut Qp, shared: &mut Shared) -> bool {
     false
 }
 
+// [qp-states/rts-both] [qp-states/sqd-drains]
 fn may_send(qp: &Qp) -> bool {
     let requester = &qp.requester;
     let sends = match qp.state() {
@@ -207,12 +212,15 @@ fn may_send(qp: &Qp) -> bool {
 /// Starts the request with this count: checks its memory, gives it sequence numbers.
 fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
     let wqe = *qp.requester.sq.wqe(count);
+    // [rc-requester/fence] [windows-invalidation/invalidate-waits-reads]
     if wqe.flags.contains(SendFlags::FENCE) && !qp.requester.reads.is_empty() {
         return Start::Waits;
     }
     let packets = match wqe.op {
         SendOp::BindMw { .. } | SendOp::LocalInvalidate { .. } => {
             // They wait for READs before them, which may still use the key at the peer's side.
+            // [windows-invalidation/bind-order] [windows-invalidation/bind-completion]
+            // [windows-invalidation/local-invalidate]
             return match local::execute(qp, shared, &wqe) {
                 Ok(()) => {
                     assign(qp, count, 0);
@@ -223,6 +231,7 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
                 Err(why) => Start::Fails(why),
             };
         }
+        // [rc-requester/read-depth-zero]
         op if op.has_own_answer() && qp.attr.max_rd_atomic == 0 => {
             return match shared.profile.read_without_depth {
                 ReadWithoutDepth::Waits => Start::Waits,
@@ -235,6 +244,7 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
         | SendOp::AtomicWrite { .. }
         | SendOp::Flush { .. } => 1,
         SendOp::Send { .. } | SendOp::Write { .. } | SendOp::Read { .. } => {
+            // [rc-requester/read-takes-responses] [rc-requester/zero-length]
             wqe.length.div_ceil(qp.attr.path_mtu.bytes()).max(1)
         }
     };
@@ -245,6 +255,7 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
         return Start::Waits;
     }
     // All of it is judged before the first packet leaves, and each piece once more as it is copied.
+    // [rc-requester/local-keys-at-send]
     if let Err(why) = local::check_message(qp, shared, count, &wqe) {
         return Start::Fails(why);
     }
@@ -256,6 +267,7 @@ fn start(qp: &mut Qp, shared: &mut Shared, count: u32) -> Start {
 }
 
 /// Whether window and read depth let a request's next packet leave; `done` of its `packets` have.
+// [rc-requester/read-depth] [flush-placement/count-as-reads]
 fn has_room(qp: &Qp, wqe: &SendWqe, done: u32, packets: u32) -> bool {
     let requester = &qp.requester;
     let (psns, is_read) = match wqe.op {
@@ -303,12 +315,14 @@ fn connected(qp: &Qp, count: u32, frame: &mut FrameOut) -> bool {
             single_request(qp, wqe, Operation::FetchAdd, 1, true, frame);
             frame.header.push(&eth);
         }
+        // [flush-placement/atomic-write-format]
         SendOp::AtomicWrite { remote_addr, rkey } => {
             single_request(qp, wqe, Operation::AtomicWrite, 1, true, frame);
             frame.header.push(&Reth::new(remote_addr, rkey, wqe.length));
             frame.payload = Payload::Message { wqe: count, offset: 0 };
             frame.payload_len = wqe.length;
         }
+        // [flush-placement/flush-format]
         SendOp::Flush { remote_addr, rkey, length, placement, selectivity } => {
             single_request(qp, wqe, Operation::Flush, 1, true, frame);
             frame.header.push(&Feth::new(placement.bits(), selectivity as u8));
@@ -323,11 +337,13 @@ fn connected(qp: &Qp, count: u32, frame: &mut FrameOut) -> bool {
 }
 
 /// One packet of a SEND or WRITE.
+// [rc-requester/one-message-at-a-time]
 fn message_packet(qp: &Qp, count: u32, wqe: &SendWqe, frame: &mut FrameOut) {
     let service = qp.service();
     let mtu = qp.attr.path_mtu;
     let done = qp.requester.next_done;
     let offset = done << mtu.shift();
+    // [rc-requester/segmentation]
     let payload_len = (wqe.length - offset).min(mtu.bytes());
     let (begins, ends) = (done == 0, done + 1 == wqe.packets);
     let (operation, imm, invalidate) = match wqe.op {
@@ -342,18 +358,22 @@ fn message_packet(qp: &Qp, count: u32, wqe: &SendWqe, frame: &mut FrameOut) {
         | SendOp::BindMw { .. }
         | SendOp::LocalInvalidate { .. } => (Operation::Send, None, None),
     };
+    // [rc-requester/immediate-last] [rc-requester/invalidate-last]
     let (imm, invalidate) = (imm.filter(|_| ends), invalidate.filter(|_| ends));
     let kind = Kind::new(service, operation, place(begins, ends))
         .with(imm.is_some(), invalidate.is_some());
+    // [rc-requester/ack-req-at-end] [packet-format/ack-req-reliable-only] [uc/no-ack-req]
     let ack_req = qp.init.qp_type.is_reliable()
         && (ends
             || qp.requester.window.wants_ack()
             || Pace::is_slow(mtu.bytes(), qp.attr.rate_limit));
+    // [rc-requester/solicited-last]
     let bth = bth(qp, kind, qp.attr.dest_qp, qp.requester.next_psn, payload_len)
         .with_ack_req(ack_req)
         .with_solicited(ends && wqe.flags.contains(SendFlags::SOLICITED));
     let origin = Origin::Request { psns: 1, ends_request: ends };
     headers::request(qp, wqe, origin, &bth, frame);
+    // [rc-requester/reth-once]
     if let (SendOp::Write { remote_addr, rkey, .. }, true) = (wqe.op, begins) {
         frame.header.push(&Reth::new(remote_addr, rkey, wqe.length));
     }
@@ -369,6 +389,7 @@ fn message_packet(qp: &Qp, count: u32, wqe: &SendWqe, frame: &mut FrameOut) {
 
 /// A READ request for what is missing of the message, or of the part that is due: a long READ is
 /// asked for in parts, so that its responses never overrun the receive buffer.
+// [read-atomic/read-resumes]
 fn read_request(qp: &Qp, wqe: &SendWqe, remote_addr: u64, rkey: Key, frame: &mut FrameOut) {
     let requester = &qp.requester;
     let missing = wqe.packets - requester.next_done;
@@ -397,12 +418,14 @@ fn single_request(
 }
 
 /// Bit 31 of a work request's Q_Key asks for the queue pair's own (IBA 10.2.5).
+// [ud/qkey-own] [attacks/qkey-privileged]
 const OWN_QKEY: u32 = 1 << 31;
 
 /// A datagram. When its address handle is gone the request fails.
 fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, frame: &mut FrameOut) -> bool {
     let &SendWqe { op, length, flags, .. } = qp.requester.sq.wqe(count);
     let SendOp::SendTo { ah, remote_qpn, remote_qkey, imm } = op else { return false };
+    // [ud/ah-by-handle] [ud/ah-pd]
     let path = shared.ahs.get(ah).filter(|ah| ah.pd == qp.init.pd).map(|ah| ah.path);
     let Some(route) = path.and_then(|path| route_of(shared, &path, qp.num).ok()) else {
         qp.requester.failed =
@@ -417,6 +440,7 @@ fn datagram(qp: &mut Qp, shared: &mut Shared, count: u32, frame: &mut FrameOut) 
     let qkey = if remote_qkey & OWN_QKEY == 0 { remote_qkey } else { qp.attr.qkey };
     frame.begin(qp, Origin::Request { psns: 1, ends_request: true }, psn, &bth);
     frame.route = route;
+    // [ud/deth]
     frame.header.push(&Deth::new(qkey, qp.num));
     if let Some(imm) = imm {
         frame.header.push(&ImmDt::new(imm));
@@ -465,6 +489,7 @@ pub(crate) fn sent(
     if qp.init.qp_type.is_reliable() {
         completer::start_timer(qp, shared, now);
     } else {
+        // [uc/completes-when-sent] [ud/completes-when-sent]
         qp.requester.una_psn = qp.requester.next_psn;
         completer::settle(qp, shared);
     }

@@ -74,6 +74,7 @@ pub fn check_step(
     given: QpAttributeMask,
 ) -> Result<(), StepError> {
     let step = requirements(qp_type, from, to).ok_or(StepError::NoSuchStep { from, to })?;
+    // [qp-attributes/state-required]
     let mut required = step.required;
     if from != to {
         required = required.union(QpAttributeMask::STATE);
@@ -82,6 +83,7 @@ pub fn check_step(
     if !missing.is_empty() {
         return Err(StepError::Missing(missing));
     }
+    // [qp-attributes/optional]
     let extra = given.difference(required.union(step.optional).union(QpAttributeMask::STATE));
     if !extra.is_empty() {
         return Err(StepError::NotAllowed(extra));
@@ -105,13 +107,17 @@ macro_rules! step {
 /// The table: what a step needs and may carry; `None` if there is no such step.
 #[must_use]
 #[rustfmt::skip]
+// [qp-states/steps] [qp-states/err-leaves-by-reset]
 pub const fn requirements(qp_type: QpType, from: QpState, to: QpState) -> Option<Requirements> {
     use QpState::{Err, Init, Reset, Rtr, Rts, Sqd, Sqe};
     use QpType::{Rc, Uc, Ud, XrcRecv, XrcSend};
     match (from, to, qp_type) {
+        // [qp-attributes/to-reset-err-bare]
         (_, Reset | Err, _)    => step!(need [] may []),
 
+        // [qp-attributes/init-ud]
         (Reset, Init, Ud)      => step!(need [PKEY_INDEX PORT QKEY] may []),
+        // [qp-attributes/init-connected]
         (Reset, Init, Rc | Uc | XrcSend | XrcRecv) => step!(
             need [PKEY_INDEX PORT ACCESS_FLAGS] may []),
 
@@ -119,24 +125,30 @@ pub const fn requirements(qp_type: QpType, from: QpState, to: QpState) -> Option
         (Init, Init, Rc | Uc | XrcSend | XrcRecv) => step!(
             need [] may [PKEY_INDEX PORT ACCESS_FLAGS]),
 
+        // [qp-attributes/rtr-rc]
         (Init, Rtr, Rc)        => step!(
             need [AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER]
             may [PKEY_INDEX ACCESS_FLAGS RATE_LIMIT]),
         (Init, Rtr, XrcRecv)   => step!(
             need [AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER]
             may [PKEY_INDEX ACCESS_FLAGS]),
+        // [qp-attributes/rtr-uc]
         (Init, Rtr, Uc | XrcSend) => step!(
             need [AV PATH_MTU DEST_QPN RQ_PSN] may [PKEY_INDEX ACCESS_FLAGS]),
+        // [qp-attributes/rtr-ud]
         (Init, Rtr, Ud)        => step!(need [] may [PKEY_INDEX QKEY]),
 
+        // [qp-attributes/rts-rc]
         (Rtr, Rts, Rc)         => step!(
             need [SQ_PSN MAX_QP_RD_ATOMIC TIMEOUT RETRY_CNT RNR_RETRY]
             may [CUR_STATE ACCESS_FLAGS MIN_RNR_TIMER RATE_LIMIT]),
         (Rtr, Rts, XrcSend)    => step!(
             need [SQ_PSN MAX_QP_RD_ATOMIC TIMEOUT RETRY_CNT RNR_RETRY]
             may [CUR_STATE ACCESS_FLAGS]),
+        // [qp-attributes/rts-xrc-target]
         (Rtr, Rts, XrcRecv)    => step!(
             need [SQ_PSN TIMEOUT] may [CUR_STATE ACCESS_FLAGS MIN_RNR_TIMER]),
+        // [qp-attributes/rts-unreliable]
         (Rtr, Rts, Uc)         => step!(need [SQ_PSN] may [CUR_STATE ACCESS_FLAGS]),
         (Rtr, Rts, Ud)         => step!(need [SQ_PSN] may [CUR_STATE QKEY]),
 
@@ -145,6 +157,7 @@ pub const fn requirements(qp_type: QpType, from: QpState, to: QpState) -> Option
         (Sqd, Rts, Rc) | (Rts | Sqd, Rts, XrcRecv) => step!(
             need [] may [CUR_STATE ACCESS_FLAGS MIN_RNR_TIMER]),
         (Rts | Sqd, Rts, XrcSend) => step!(need [] may [CUR_STATE ACCESS_FLAGS]),
+        // [qp-states/sqe-only-unreliable]
         (Rts | Sqd | Sqe, Rts, Uc) => step!(need [] may [CUR_STATE ACCESS_FLAGS]),
         (Rts | Sqd | Sqe, Rts, Ud) => step!(need [] may [CUR_STATE QKEY]),
 
@@ -186,6 +199,7 @@ const TEXTS: &[(QpAttributeMask, &str, &str)] = texts! {
 };
 
 /// Attributes that no step takes because the device has no such thing.
+// [qp-attributes/alternate-path] [qp-attributes/cap-resize]
 const UNSUPPORTED: &[(QpAttributeMask, &str)] = &[
     (QpAttributeMask::ALT_PATH, "alternate paths (IBV_QP_ALT_PATH) do not exist on RoCE"),
     (

@@ -14,11 +14,14 @@ pub(crate) struct Window {
     congestion_not_before: Instant,
 }
 
+// [congestion/reaction-dampened]
 const CONGESTION_INTERVAL_NS: u64 = 50_000;
 
 /// Below this a window does not shrink.
+// [congestion/reaction-floor]
 const PACKETS_MIN: u32 = 8;
 /// No window is larger: sequence numbers must stay comparable (2^23) with a margin.
+// [rc-requester/window-bounded]
 const PACKETS_LIMIT: u32 = 1 << 16;
 
 impl Default for Window {
@@ -86,6 +89,7 @@ impl Window {
 
     /// The peer reports congestion. One report halves the window; those that follow within the
     /// time in which the reaction can show are about the same queue.
+    // [congestion/reaction-slows]
     pub(crate) fn on_congestion(&mut self, now: Instant) {
         if now >= self.congestion_not_before {
             self.congestion_not_before = now.plus_ns(CONGESTION_INTERVAL_NS);
@@ -94,6 +98,7 @@ impl Window {
     }
 
     /// Packets were acknowledged.
+    // [congestion/reaction-recovers]
     pub(crate) fn grow(&mut self, acknowledged: u32) {
         self.packets = (self.packets + acknowledged.div_ceil(8)).min(self.packets_max);
     }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::Instant;
+use crate::profile::CompletionOrder;
 use crate::timer::Timer;
 use crate::verbs::{CqModeration, QpNum, Wc, WcStatus};
 
@@ -51,6 +52,9 @@ pub(crate) enum PushOutcome {
 
 const NS_PER_US: u64 = 1_000;
 
+/// After so many others the oldest completion is taken.
+const PASSED_OVER_MAX: u8 = 8;
+
 /// A ring of completions.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
@@ -64,6 +68,8 @@ pub(crate) struct CompletionQueue {
     /// When they do.
     pub(crate) timer: Timer,
     dead: bool,
+    /// How often the oldest completion was passed over.
+    passed_over: u8,
     /// Completions are stamped with the time.
     timestamps: bool,
     /// Queue pairs that complete here; a queue in use cannot be destroyed.
@@ -81,6 +87,7 @@ impl CompletionQueue {
             held: 0,
             timer: Timer::default(),
             dead: false,
+            passed_over: 0,
             timestamps,
             users: 0,
         }
@@ -105,6 +112,7 @@ impl CompletionQueue {
         if self.dead {
             return PushOutcome::Dead;
         }
+        // [completions/overrun]
         if self.len == self.ring.len() {
             self.dead = true;
             return PushOutcome::Overrun;
@@ -114,6 +122,7 @@ impl CompletionQueue {
             at -= self.ring.len();
         }
         let failed = entry.wc.status != WcStatus::Success;
+        // [completions/timestamps]
         if self.timestamps {
             entry.wc.timestamp = now.as_ns();
         }
@@ -123,6 +132,7 @@ impl CompletionQueue {
         }
         match self.notify {
             Notify::Any => {}
+            // [completions/notify-solicited]
             Notify::Solicited if solicited => {}
             Notify::Solicited | Notify::Disarmed => return PushOutcome::Queued,
         }
@@ -170,6 +180,7 @@ impl CompletionQueue {
 
     /// Takes the oldest completion.
     #[inline]
+    // [completions/overrun-keeps]
     pub(crate) fn pop(&mut self) -> Option<CqEntry> {
         if self.len == 0 {
             return None;
@@ -183,8 +194,38 @@ impl CompletionQueue {
         entry
     }
 
+    /// Takes the next completion in this order.
+    #[inline]
+    pub(crate) fn take_next(&mut self, order: CompletionOrder) -> Option<CqEntry> {
+        match order {
+            CompletionOrder::AsTheyCame => self.pop(),
+            CompletionOrder::LatestQueueFirst => self.pop_of_latest_queue(),
+        }
+    }
+
+    /// Takes the oldest completion of the work queue that has completed last, but does not pass over the
+    /// oldest of all for ever.
+    fn pop_of_latest_queue(&mut self) -> Option<CqEntry> {
+        let work_queue = |entry: &CqEntry| (entry.wc.qp_num, matches!(entry.slot, Slot::Send(_)));
+        let (head, places) = (self.head, self.ring.len());
+        let place = |at: usize| (head + at) % places;
+        let of = |at: usize| self.ring.get(place(at))?.as_ref().map(work_queue);
+        let latest = of(self.len.checked_sub(1)?);
+        let first = (0..self.len).find(|at| of(*at) == latest).unwrap_or(0);
+        if first == 0 || self.passed_over >= PASSED_OVER_MAX {
+            self.passed_over = 0;
+            return self.pop();
+        }
+        self.passed_over += 1;
+        let entry = self.ring.get_mut(place(first))?.take();
+        (first + 1..self.len).for_each(|at| self.ring.swap(place(at - 1), place(at)));
+        self.len -= 1;
+        entry
+    }
+
     /// Asks to be woken once. A request for any completion is not narrowed by a later one for
     /// solicited ones.
+    // [completions/notify-not-narrowed] [completions/notify-not-past]
     pub(crate) fn arm(&mut self, solicited_only: bool) {
         if !solicited_only {
             self.notify = Notify::Any;
@@ -194,6 +235,7 @@ impl CompletionQueue {
     }
 
     /// Gives the ring another size; false if what is queued would not fit.
+    // [completions/resize-keeps]
     pub(crate) fn resize(&mut self, entries: u32) -> bool {
         if self.len > entries as usize {
             return false;

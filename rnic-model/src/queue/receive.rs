@@ -61,6 +61,7 @@ impl RecvQueue {
     }
 
     /// Changes how many there may be; false if there are more already.
+    // [srq/resize-keeps]
     pub(crate) fn resize(&mut self, wr_max: u32) -> bool {
         let records = wr_max as usize;
         if self.in_use() > records {

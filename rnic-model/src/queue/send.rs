@@ -77,6 +77,7 @@ impl SendQueue {
         self.tail
     }
 
+    // [rc-requester/sq-full]
     pub(crate) fn is_full(&self) -> bool {
         self.tail.wrapping_sub(self.head) >= self.capacity
     }
@@ -84,6 +85,7 @@ impl SendQueue {
     /// Adds a request; false when there is no free slot. The caller has checked the number of
     /// elements and of inline bytes.
     #[inline]
+    // [attacks/wqe-changed]
     pub(crate) fn post(&mut self, wr: &SendWr<'_>, length: u32) -> bool {
         if self.is_full() {
             return false;
@@ -96,6 +98,7 @@ impl SendQueue {
         wqe.packets = 0;
         wqe.remote_srq = wr.remote_srq;
         wqe.flags = wr.flags;
+        // [rc-requester/inline-copied]
         if wr.flags.contains(SendFlags::INLINE) {
             wqe.sge_count = 0;
             let base = slot * self.inline_max as usize;
@@ -142,6 +145,7 @@ impl SendQueue {
 
     /// The completion of request `count` was polled: it and all before it are free.
     #[inline]
+    // [completions/slot-freed-by-poll]
     pub(crate) fn free_through(&mut self, count: u32) {
         let after = count.wrapping_add(1);
         if after.wrapping_sub(self.head) <= self.tail.wrapping_sub(self.head) {

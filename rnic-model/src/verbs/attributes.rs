@@ -17,15 +17,15 @@ impl Gid {
 
     /// The IPv4 address, if this is a mapped one.
     #[must_use]
+    #[inline]
     pub const fn as_v4(&self) -> Option<[u8; 4]> {
-        match self.0 {
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] => Some([a, b, c, d]),
-            _ => None,
-        }
+        let [.., a, b, c, d] = self.0;
+        if u128::from_be_bytes(self.0) >> 32 == 0xffff { Some([a, b, c, d]) } else { None }
     }
 
     /// Whether this names a multicast group: ff00::/8, or a mapped address of 224.0.0.0/4.
     #[must_use]
+    #[inline]
     pub const fn is_multicast(&self) -> bool {
         match self.as_v4() {
             Some(a) => a[0] >> 4 == 0xe,

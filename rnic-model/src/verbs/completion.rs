@@ -34,8 +34,60 @@ pub enum WcStatus {
     RetryExceeded = 12,
     /// The peer had no receive posted, too often.
     RnrRetryExceeded = 13,
+    /// An RD domain was violated; reported by real devices only, as are those down to 20.
+    LocalRddViolation = 14,
+    /// The peer refused a request of the RD service.
+    RemoteInvalidRdRequest = 15,
+    /// The operation was aborted by the peer.
+    RemoteAborted = 16,
+    /// An EE context number is wrong.
+    InvalidEecNumber = 17,
+    /// An EE context is in a wrong state.
+    InvalidEecState = 18,
+    /// The device failed.
+    Fatal = 19,
+    /// A response did not come in time.
+    ResponseTimeout = 20,
     /// Anything else.
     GeneralError = 21,
+    /// A tag could not be matched; reported by real devices only.
+    TagMatchingError = 22,
+    /// A rendezvous is left to software; reported by real devices only.
+    TagMatchingRendezvous = 23,
+}
+
+impl WcStatus {
+    /// The status with a number of `ibv_wc_status`.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Option<Self> {
+        Some(match number {
+            0 => Self::Success,
+            1 => Self::LocalLengthError,
+            2 => Self::LocalQpOperationError,
+            3 => Self::LocalEecOperationError,
+            4 => Self::LocalProtectionError,
+            5 => Self::WorkRequestFlushed,
+            6 => Self::MwBindError,
+            7 => Self::BadResponseError,
+            8 => Self::LocalAccessError,
+            9 => Self::RemoteInvalidRequest,
+            10 => Self::RemoteAccessError,
+            11 => Self::RemoteOperationError,
+            12 => Self::RetryExceeded,
+            13 => Self::RnrRetryExceeded,
+            14 => Self::LocalRddViolation,
+            15 => Self::RemoteInvalidRdRequest,
+            16 => Self::RemoteAborted,
+            17 => Self::InvalidEecNumber,
+            18 => Self::InvalidEecState,
+            19 => Self::Fatal,
+            20 => Self::ResponseTimeout,
+            21 => Self::GeneralError,
+            22 => Self::TagMatchingError,
+            23 => Self::TagMatchingRendezvous,
+            _ => return None,
+        })
+    }
 }
 
 /// What a completed work request was, with the numbers of `ibv_wc_opcode`.
@@ -64,6 +116,27 @@ pub enum WcOpcode {
     Recv = 128,
     /// A WRITE with immediate was received.
     RecvRdmaWithImm = 129,
+}
+
+impl WcOpcode {
+    /// The opcode with a number of `ibv_wc_opcode`, if it is one of those above.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Option<Self> {
+        Some(match number {
+            0 => Self::Send,
+            1 => Self::RdmaWrite,
+            2 => Self::RdmaRead,
+            3 => Self::CompareSwap,
+            4 => Self::FetchAdd,
+            5 => Self::BindMw,
+            6 => Self::LocalInvalidate,
+            8 => Self::Flush,
+            9 => Self::AtomicWrite,
+            128 => Self::Recv,
+            129 => Self::RecvRdmaWithImm,
+            _ => return None,
+        })
+    }
 }
 
 bitflags::bitflags! {
@@ -142,5 +215,24 @@ impl Default for Wc {
             timestamp: 0,
             sl: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lead_back_to_what_they_are_of() {
+        for number in 0..=u32::from(u8::MAX) {
+            if let Some(status) = WcStatus::from_number(number) {
+                assert_eq!(status as u32, number);
+            }
+            if let Some(opcode) = WcOpcode::from_number(number) {
+                assert_eq!(opcode as u32, number);
+            }
+        }
+        assert_eq!((0..99).filter_map(WcStatus::from_number).count(), 24);
+        assert_eq!((0..999).filter_map(WcOpcode::from_number).count(), 11);
     }
 }

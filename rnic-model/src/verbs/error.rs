@@ -26,6 +26,8 @@ pub enum VerbError {
     NotPermitted(&'static str),
     /// There is no route, or no such address on the interface.
     Unreachable(&'static str),
+    /// What the system said of a real device and no other variant says: an errno of Linux.
+    System(i32, &'static str),
 }
 
 impl VerbError {
@@ -41,6 +43,7 @@ impl VerbError {
             Self::NotSupported(_) => 95,
             Self::BadAddress(_) => 14,
             Self::Unreachable(_) => 101,
+            Self::System(errno, _) => errno,
         }
     }
 
@@ -56,7 +59,43 @@ impl VerbError {
             Self::NotSupported(_) => "EOPNOTSUPP",
             Self::BadAddress(_) => "EFAULT",
             Self::Unreachable(_) => "ENETUNREACH",
+            Self::System(errno, _) => name_of(errno),
         }
+    }
+}
+
+/// The name of an errno of Linux that drivers of RDMA devices give; empty for others.
+const fn name_of(errno: i32) -> &'static str {
+    match errno {
+        1 => "EPERM",
+        2 => "ENOENT",
+        4 => "EINTR",
+        5 => "EIO",
+        6 => "ENXIO",
+        9 => "EBADF",
+        11 => "EAGAIN",
+        12 => "ENOMEM",
+        13 => "EACCES",
+        14 => "EFAULT",
+        16 => "EBUSY",
+        17 => "EEXIST",
+        19 => "ENODEV",
+        22 => "EINVAL",
+        24 => "EMFILE",
+        28 => "ENOSPC",
+        34 => "ERANGE",
+        38 => "ENOSYS",
+        61 => "ENODATA",
+        71 => "EPROTO",
+        75 => "EOVERFLOW",
+        93 => "EPROTONOSUPPORT",
+        95 => "EOPNOTSUPP",
+        99 => "EADDRNOTAVAIL",
+        101 => "ENETUNREACH",
+        110 => "ETIMEDOUT",
+        111 => "ECONNREFUSED",
+        113 => "EHOSTUNREACH",
+        _ => "",
     }
 }
 
@@ -71,8 +110,12 @@ impl fmt::Display for VerbError {
         | Self::BadAddress(what)
         | Self::NoEntry(what)
         | Self::NotPermitted(what)
-        | Self::Unreachable(what)) = self;
-        write!(f, "{what} ({})", self.errno_name())
+        | Self::Unreachable(what)
+        | Self::System(_, what)) = self;
+        match self.errno_name() {
+            "" => write!(f, "{what} (errno {})", self.errno()),
+            name => write!(f, "{what} ({name})"),
+        }
     }
 }
 

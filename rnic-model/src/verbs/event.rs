@@ -33,12 +33,24 @@ pub enum AsyncEvent {
     SrqError(SrqId),
     /// A shared receive queue holds fewer entries than its limit.
     SrqLimitReached(SrqId),
+    /// A queue pair took its alternate path; raised by real devices only.
+    PathMigrated(QpNum),
+    /// It could not; raised by real devices only.
+    PathMigrationFailed(QpNum),
     /// The port became usable.
     PortActive,
     /// The port stopped being usable.
     PortError,
     /// The GID table changed.
     GidChange,
+    /// The port's LID changed; raised by real devices only, as are those down to `ClientReregister`.
+    LidChange,
+    /// The P_Key table changed.
+    PkeyChange,
+    /// There is another subnet manager.
+    SubnetManagerChange,
+    /// The subnet manager wants to be told anew of what it was told before.
+    ClientReregister,
     /// The device failed.
     DeviceFatal,
 }
@@ -67,11 +79,18 @@ impl AsyncEvent {
             | Self::QpAccessError(qp)
             | Self::CommunicationEstablished(qp)
             | Self::SqDrained(qp)
-            | Self::LastWqeReached(qp) => Subject::Qp(qp),
+            | Self::LastWqeReached(qp)
+            | Self::PathMigrated(qp)
+            | Self::PathMigrationFailed(qp) => Subject::Qp(qp),
             Self::SrqError(srq) | Self::SrqLimitReached(srq) => Subject::Srq(srq),
-            Self::PortActive | Self::PortError | Self::GidChange | Self::DeviceFatal => {
-                Subject::Device
-            }
+            Self::PortActive
+            | Self::PortError
+            | Self::GidChange
+            | Self::LidChange
+            | Self::PkeyChange
+            | Self::SubnetManagerChange
+            | Self::ClientReregister
+            | Self::DeviceFatal => Subject::Device,
         }
     }
 }

@@ -60,6 +60,7 @@ impl fmt::Debug for SrqNum {
 /// A queue pair number: 24 bits, the high 8 a slot (which process of an address), the low 16 an
 /// index within it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+// [qp-attributes/numbers-24-bits]
 pub struct QpNum(u32);
 
 impl QpNum {
@@ -158,6 +159,7 @@ impl Psn {
 
     /// The number `packets` further on.
     #[must_use]
+    // [rc-responder/psn-wraps]
     pub const fn plus(self, packets: u32) -> Self {
         Self::new(self.0.wrapping_add(packets))
     }
@@ -170,6 +172,7 @@ impl Psn {
 
     /// The signed distance from `origin`, in `-2^23 .. 2^23`.
     #[must_use]
+    // [rc-responder/psn-window]
     pub const fn distance_from(self, origin: Self) -> i32 {
         (self.0.wrapping_sub(origin.0) << 8).cast_signed() >> 8
     }

@@ -14,6 +14,7 @@ const HIGH_8: u32 = !LOW_24;
 /// Base transport header: 12 bytes in front of every packet (IBA volume 1, section 9.2).
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
+// [packet-format/reserved-ignored]
 pub struct Bth {
     opcode: u8,
     /// Solicited event, migration request, pad count (2), transport version (4).
@@ -89,6 +90,7 @@ impl Bth {
 
     /// Forward explicit congestion notification: this packet met congestion.
     #[must_use]
+    // [packet-format/fecn-becn-ignored]
     pub const fn fecn(&self) -> bool {
         self.ecn_qp.get() & Self::FECN != 0
     }

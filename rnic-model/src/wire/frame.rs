@@ -8,6 +8,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::icrc::{ICRC_LEN, IcrcSeed, split_icrc};
 use super::ip::{EthernetHeader, Ipv4Header, Ipv6Header, PROTOCOL_UDP, UdpHeader, VlanTag};
 use super::{ROCE_PORT, Route};
+use crate::planted;
 use crate::verbs::Gid;
 
 /// A RoCEv2 frame taken apart. Nothing is lost: [`RoceFrame::emit`] gives the same bytes.
@@ -110,6 +111,7 @@ impl<'a> RoceFrame<'a> {
             }
             ethertype => (None, ethertype, rest),
         };
+        // [packet-format/ip-versions] [packet-format/bad-ip-version]
         let (ip, datagram, trailer) = match ethertype {
             EthernetHeader::IPV4 => parse_ipv4(rest)?,
             EthernetHeader::IPV6 => parse_ipv6(rest)?,
@@ -120,6 +122,7 @@ impl<'a> RoceFrame<'a> {
         if udp.dst_port.get() != ROCE_PORT {
             return Err(NotRoce::Port(udp.dst_port.get()));
         }
+        // [packet-format/udp-length]
         if usize::from(udp.len.get()) != datagram.len() {
             return Err(NotRoce::UdpLength);
         }
@@ -190,7 +193,8 @@ fn parse_ipv4(bytes: &[u8]) -> Result<IpParts<'_>, NotRoce> {
     let carried_len = usize::from(header.total_len.get()).checked_sub(header.header_len());
     let (carried, trailer) =
         carried_len.and_then(|len| rest.split_at_checked(len)).ok_or(NotRoce::IpLength)?;
-    if header.is_fragment() {
+    // [packet-format/fragments]
+    if header.is_fragment() && !planted::has(planted::Fault::Fragment) {
         return Err(NotRoce::Fragment);
     }
     if header.protocol != PROTOCOL_UDP {
@@ -294,6 +298,8 @@ mod tests {
     const IP: usize = 14;
 
     #[test]
+    // [packet-format/ip-versions] [packet-format/ipv4-header] [packet-format/ipv6-header]
+    // [packet-format/udp-checksum]
     fn what_is_emitted_is_read_back() {
         for route in [v4(), v6()] {
             let bytes = emitted(&route);
@@ -354,6 +360,7 @@ mod tests {
     }
 
     #[test]
+    // [packet-format/bad-ip-version] [packet-format/fragments] [packet-format/udp-length]
     fn each_reason() {
         let (v4, v6) = (v4(), v6());
         assert_eq!(RoceFrame::parse(&[0; 13]), Err(NotRoce::EthernetTooShort));

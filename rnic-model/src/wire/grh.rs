@@ -22,6 +22,7 @@ impl Grh {
     /// The header of a datagram that came along `route` with `udp_payload_len` bytes of packet and
     /// ICRC. The IPv4 identification is unknown to a receiver and shown as 0.
     #[must_use]
+    // [ud/grh-40-bytes] [ud/grh-ipv4] [ud/grh-ipv6]
     pub fn new(route: &Route, udp_payload_len: usize) -> Self {
         let udp_len = low_16(udp_payload_len.wrapping_add(UdpHeader::LEN));
         let mut bytes = [0; Self::LEN];

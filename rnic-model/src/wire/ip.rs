@@ -117,6 +117,7 @@ impl Ipv4Header {
     }
 
     /// As [`Ipv4Header::new`] with a checksum of 0.
+    // [packet-format/ipv4-header]
     pub(super) fn unsummed(route: &Route, identification: u16, total_len: u16) -> Self {
         Self {
             version_ihl: Self::VERSION_4_WITHOUT_OPTIONS,
@@ -181,6 +182,7 @@ impl Ipv4Header {
     }
 
     /// With ones in the fields that the ICRC does not cover.
+    // [icrc/ipv4-masked]
     pub(super) fn masked(self) -> Self {
         Self { tos: 0xff, ttl: 0xff, checksum: U16::new(0xffff), ..self }
     }
@@ -229,6 +231,7 @@ impl Ipv6Header {
 
     /// The header in front of a UDP datagram of `payload_len` bytes, UDP header included.
     #[must_use]
+    // [packet-format/ipv6-header]
     pub fn new(route: &Route, payload_len: u16) -> Self {
         let word =
             6 << 28 | u32::from(route.traffic_class) << 20 | route.flow_label & Self::FLOW_LABEL;
@@ -274,6 +277,7 @@ impl Ipv6Header {
     }
 
     /// With ones in the fields that the ICRC does not cover.
+    // [icrc/ipv6-masked]
     pub(super) fn masked(self) -> Self {
         let word = self.version_class_flow.get() | Self::CLASS_AND_FLOW;
         Self { version_class_flow: word.into(), hop_limit: 0xff, ..self }
@@ -319,6 +323,7 @@ impl UdpHeader {
 
     /// The header of a RoCE datagram of `len` bytes, header included, without a checksum.
     #[must_use]
+    // [packet-format/udp-length] [packet-format/udp-checksum]
     pub fn new(src_port: u16, len: u16) -> Self {
         Self {
             src_port: src_port.into(),
@@ -329,6 +334,7 @@ impl UdpHeader {
     }
 
     /// With ones in the field that the ICRC does not cover.
+    // [icrc/udp-checksum-masked]
     pub(super) fn masked(self) -> Self {
         Self { checksum: U16::new(0xffff), ..self }
     }

@@ -22,7 +22,7 @@ pub use build::HeaderBuf;
 pub use frame::{IpHeader, NotRoce, PacketTooLong, RoceFrame, emit_frame};
 pub use grh::Grh;
 pub use headers::{Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Ieth, ImmDt, Reth, XrcEth};
-pub use icrc::{ICRC_LEN, IcrcDigest, IcrcRoute, IcrcSeed, IcrcVerdict, split_icrc};
+pub use icrc::{ICRC_LEN, IcrcRoute, IcrcSeed, IcrcVerdict, split_icrc};
 pub use ip::{EthernetHeader, Ipv4Header, Ipv6Header, UdpHeader, VlanTag};
 pub use opcode::{Extensions, Opcode, OpcodeFacts, Operation, Place, Service};
 pub use packet::{Packet, ParseError};

@@ -61,18 +61,23 @@ impl<'a> Packet<'a> {
     /// # Errors
     /// See [`ParseError`]; checked in the order of its variants.
     #[inline]
+    // [attacks/malformed-lengths]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        // [packet-format/bth-length]
         let (bth, behind_bth) =
             Bth::read_from_prefix(bytes).map_err(|_| ParseError::TooShortForBth)?;
+        // [packet-format/word-length]
         if !bytes.len().is_multiple_of(4) {
             return Err(ParseError::Misaligned);
         }
         let opcode = bth.opcode();
         let facts = opcode.facts();
+        // [packet-format/extension-headers]
         let behind_headers = match facts {
             Some(facts) => bytes.get(facts.header_len()..).ok_or(ParseError::TooShortForHeaders)?,
             None => behind_bth,
         };
+        // [packet-format/pad-count]
         let payload_len =
             behind_headers.len().checked_sub(bth.pad()).ok_or(ParseError::PadTooLong)?;
         let payload = &behind_headers[..payload_len];

@@ -3,6 +3,7 @@
 use crate::verbs::Gid;
 
 /// UDP destination port of RoCEv2 (annex A17).
+// [packet-format/udp-ports]
 pub const ROCE_PORT: u16 = 4791;
 
 /// The addressing of one packet, the same for IPv4 and IPv6. Both addresses are of one family.

@@ -40,6 +40,7 @@ impl Syndrome {
     pub const NO_CREDITS: u8 = 31;
 
     /// An acknowledgement without credits.
+    // [acknowledgement-retry/ack-format]
     pub const ACK: Self = Self::Ack { credits: Self::NO_CREDITS };
 
     const VALUE: u8 = 0b0001_1111;
@@ -81,6 +82,7 @@ impl From<Syndrome> for u8 {
 /// Nanoseconds of an RNR timer code, of which the low 5 bits count (`min_rnr_timer` in
 /// `ibv_modify_qp(3)`).
 #[must_use]
+// [rnr/timer-code]
 pub const fn rnr_timer_ns(code: u8) -> u64 {
     RNR_TIMER_10_US[(code & 0x1f) as usize] as u64 * 10_000
 }
@@ -94,6 +96,7 @@ const RNR_TIMER_10_US: [u32; 32] = [
 /// Nanoseconds of a local ACK timeout code, of which the low 5 bits count: 4.096 us times two to
 /// the power of the code. 0 means never (`timeout` in `ibv_modify_qp(3)`).
 #[must_use]
+// [acknowledgement-retry/timeout] [acknowledgement-retry/timeout-zero]
 pub const fn ack_timeout_ns(code: u8) -> Option<u64> {
     match code & 0x1f {
         0 => None,

@@ -357,6 +357,7 @@ fn shapes() {
 }
 
 #[test]
+// [protection/register-wrap]
 fn no_region_reaches_beyond_the_last_address() {
     let mut refused = 0;
     for (addr, length) in

@@ -19,6 +19,7 @@ fn exposures(world: &World) -> Vec<Exposure> {
 }
 
 /// Binds in a copy of the world. A refusal leaves all as it was; otherwise all agrees.
+// [attacks/exposure-audit]
 fn try_bind(world: &World, request: BindRequest) -> Result<Key, BindError> {
     let mut after = world.clone();
     let answer = after.bind(request);

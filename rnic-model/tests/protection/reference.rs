@@ -170,7 +170,11 @@ impl Reference {
             has(spec.access, Access::REMOTE_WRITE) || has(spec.access, Access::REMOTE_ATOMIC);
         let start = if has(spec.access, Access::ZERO_BASED) { 0 } else { i128::from(spec.addr) };
         let fits = |start: i128| spec.length == 0 || start + i128::from(spec.length) <= 1 << 64;
-        let right = (!changes || has(spec.access, Access::LOCAL_WRITE))
+        // Rights are bits 0 to 9; bits 20 to 29 are optional ones (`IBV_ACCESS_OPTIONAL_RANGE`).
+        let known = (0..32)
+            .all(|bit| matches!(bit, 0..=9 | 20..=29) || spec.access.bits() & 1_u32 << bit == 0);
+        let right = known
+            && (!changes || has(spec.access, Access::LOCAL_WRITE))
             && fits(start)
             && fits(i128::from(spec.memory_offset));
         if right { Ok(()) } else { Err(EINVAL) }

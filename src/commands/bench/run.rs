@@ -36,7 +36,7 @@ pub(super) fn run(test: &Test, shared: &Shared) -> Result<(), Failure> {
 
 /// The client, with a server that it starts itself.
 fn local(test: &Test, shared: &Shared) -> Result<Report, Failure> {
-    let settings = Settings::new(shared);
+    let settings = Settings::new(shared)?;
     let context = match &shared.address {
         Some(address) => settings.open(address)?,
         None => settings.open_anywhere()?,
@@ -59,7 +59,12 @@ fn second(test: &Test, shared: &Shared, meet: u16) -> Result<(), Failure> {
     let mut exchange = Exchange::connect("127.0.0.1", meet)?;
     // What fails here, the other process reports.
     _ = tell_failure(&mut exchange, |exchange| {
-        serve(test, &Settings::quiet(shared).open_anywhere()?, exchange)
+        let settings = Settings::second(shared)?;
+        let context = match &shared.address {
+            Some(address) if settings.is_hardware() => settings.open(address)?,
+            Some(_) | None => settings.open_anywhere()?,
+        };
+        serve(test, &context, exchange)
     });
     Ok(())
 }

@@ -83,7 +83,7 @@ const COLUMNS: [Column; 7] = [
 
 /// The tour.
 pub(crate) fn run(args: &DemoArgs, shared: &Shared) -> Result<(), Failure> {
-    let settings = Settings::new(shared);
+    let settings = Settings::emulated(shared);
     let context = match &shared.address {
         Some(address) => settings.open(address)?,
         None => settings.open_anywhere()?,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use softrnic_model::verbs::Mtu;
+use softrnic_model::verbs::{Mtu, Subject};
 use softrnic_verbs::buffer::{Buffer, SharedBuffer};
 use softrnic_verbs::{AsyncEvent, ConnectOptions, Context, Cq, Mr, Pd, Qp, QpType, RecvWr, Sge};
 
@@ -138,14 +138,8 @@ impl Scene {
 
 /// Whether an event is about `qp` or about all; those of queue pairs that are gone are not.
 fn is_about(event: AsyncEvent, qp: &Qp) -> bool {
-    let (AsyncEvent::QpFatal(num)
-    | AsyncEvent::QpRequestError(num)
-    | AsyncEvent::QpAccessError(num)
-    | AsyncEvent::CommunicationEstablished(num)
-    | AsyncEvent::SqDrained(num)
-    | AsyncEvent::LastWqeReached(num)) = event
-    else {
-        return true;
-    };
-    num == qp.num()
+    match event.subject() {
+        Subject::Qp(num) => num == qp.num(),
+        Subject::Cq(_) | Subject::Srq(_) | Subject::Device => true,
+    }
 }

@@ -7,11 +7,13 @@ use std::net::IpAddr;
 
 use clap::Args;
 use softrnic_transport::interfaces;
-use softrnic_verbs::emulated::{EmulatedConfig, EmulatedProvider};
+use softrnic_verbs::emulated::{Description, EmulatedConfig, EmulatedProvider};
+use softrnic_verbs::provider::Provider;
 
 use crate::cli::Shared;
 use crate::device::Settings;
 use crate::error::Failure;
+use crate::hardware;
 use crate::output::Report;
 use crate::units::Address;
 
@@ -22,7 +24,9 @@ Examples:
   softrnic devinfo --profile cx5 -v          how a ConnectX-5 behaves where devices differ
   softrnic devinfo --json                    the same for programs
 
-Nothing is opened: what is shown is what a program would find.";
+  softrnic devinfo --backend hardware        what rdma-core knows
+
+Emulated devices are not opened: what is shown is what a program would find.";
 
 /// Show the devices: names, addresses (GIDs), port state, MTU, limits and capabilities
 #[derive(Args, Debug)]
@@ -35,15 +39,20 @@ pub(crate) struct DevinfoArgs {
 
 /// Lists and prints.
 pub(crate) fn run(args: &DevinfoArgs, shared: &Shared) -> Result<(), Failure> {
-    let settings = Settings::new(shared).into_config();
+    if let Some(provider) = hardware::chosen(shared)? {
+        return real(args, shared, &*provider);
+    }
+    let settings = Settings::emulated(shared).into_config();
     let profile = settings.profile;
     let configs = chosen(settings, shared.address.as_ref())?;
     let described: Vec<_> = configs.iter().map(EmulatedConfig::describe).collect();
+    let owners: Vec<_> = configs.iter().map(owner).collect();
     let mut report = Report::new("devinfo")
+        .fact("backend", "backend", "emulated")
         .fact("transport", "transport", "RoCEv2 (UDP), Ethernet link layer")
         .fact("udp_port", "UDP port", u64::from(softrnic_model::wire::ROCE_PORT))
         .fact("profile", "profile", profile.name)
-        .table("devices", tables::devices(&configs, &described))
+        .table("devices", tables::devices(&described, &owners))
         .table("gids", tables::gids(&described))
         .table("pkeys", tables::pkeys(&described));
     if args.verbose {
@@ -52,6 +61,56 @@ pub(crate) fn run(args: &DevinfoArgs, shared: &Shared) -> Result<(), Failure> {
             .table("limits", tables::limits(attributes))
             .table("capabilities", capabilities::table())
             .table("profile", tables::profile(&profile));
+    }
+    Ok(report.print(shared.json)?)
+}
+
+/// The interface that an emulated device is on.
+fn owner(config: &EmulatedConfig) -> Option<String> {
+    let owner = config.addresses.first().and_then(|at| interfaces::by_address(*at).ok()?);
+    owner.map(|interface| interface.name)
+}
+
+/// Real devices are opened to be asked.
+fn real(args: &DevinfoArgs, shared: &Shared, provider: &dyn Provider) -> Result<(), Failure> {
+    let chosen = match &shared.address {
+        Some(address) => {
+            vec![hardware::open(provider, Some(address), None)?.verbs().device().name.clone()]
+        }
+        None => {
+            let all = provider.devices().map_err(|error| Failure::plain(error.to_string()))?;
+            all.into_iter().map(|device| device.name).collect()
+        }
+    };
+    let mut described = Vec::new();
+    let mut report = Report::new("devinfo").fact("backend", "backend", "hardware");
+    for name in chosen {
+        match provider.open(&name) {
+            Ok(device) => described.push(
+                Description::of(&*device).map_err(|error| Failure::plain(error.to_string()))?,
+            ),
+            Err(failure) => report.note(failure.reason),
+        }
+    }
+    let all = interfaces::all().unwrap_or_default();
+    let owner = |device: &Description| {
+        let index =
+            device.gids.iter().map(|entry| entry.interface_index).find(|index| *index != 0)?;
+        all.iter().find(|interface| interface.index == index).map(|found| found.name.clone())
+    };
+    let owners: Vec<_> = described.iter().map(owner).collect();
+    let mut report = report
+        .table("devices", tables::devices(&described, &owners))
+        .table("gids", tables::gids(&described))
+        .table("pkeys", tables::pkeys(&described));
+    if args.verbose {
+        let first = described.first().map(|device| &device.attributes);
+        report = report.table("limits", tables::limits(first));
+        for device in &described {
+            let names = device.attributes.capabilities.iter_names().map(|(name, _)| name);
+            let names: Vec<_> = names.collect();
+            report.note(format!("{} can: {}", device.info.name, names.join(", ")));
+        }
     }
     Ok(report.print(shared.json)?)
 }

@@ -1,8 +1,7 @@
 //! Devices, ports, tables and limits as rows.
 
 use softrnic_model::profile::{DatagramTooLong, Profile, ReadWithoutDepth};
-use softrnic_transport::interfaces;
-use softrnic_verbs::emulated::{Description, EmulatedConfig};
+use softrnic_verbs::emulated::Description;
 use softrnic_verbs::provider::GidType;
 use softrnic_verbs::{DeviceAttributes, PortState};
 
@@ -22,10 +21,9 @@ const DEVICES: [Column; 9] = [
 ];
 
 /// The devices and their ports.
-pub(super) fn devices(configs: &[EmulatedConfig], described: &[Description]) -> Table<9> {
+pub(super) fn devices(described: &[Description], interfaces: &[Option<String>]) -> Table<9> {
     let mut table = Table::new(&DEVICES);
-    for (config, device) in configs.iter().zip(described) {
-        let owner = config.addresses.first().and_then(|at| interfaces::by_address(*at).ok()?);
+    for (device, interface) in described.iter().zip(interfaces) {
         let state = match device.port.state {
             PortState::Active => "PORT_ACTIVE",
             PortState::Down => "PORT_DOWN",
@@ -33,7 +31,7 @@ pub(super) fn devices(configs: &[EmulatedConfig], described: &[Description]) -> 
         table.push([
             device.info.name.clone().into(),
             guid(device.info.node_guid).into(),
-            owner.map(|interface| interface.name).into(),
+            interface.clone().into(),
             state.into(),
             u64::from(device.port.active_mtu.bytes()).into(),
             u64::from(device.port.max_mtu.bytes()).into(),
@@ -63,6 +61,9 @@ pub(super) fn gids(described: &[Description]) -> Table<4> {
     let mut table = Table::new(&GIDS);
     for device in described {
         for (index, entry) in (0_u64..).zip(&device.gids) {
+            if entry.gid == softrnic_verbs::Gid::default() {
+                continue;
+            }
             let gid_type = match entry.gid_type {
                 GidType::Ib => "IB",
                 GidType::RoceV1 => "RoCE v1",

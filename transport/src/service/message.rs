@@ -9,6 +9,7 @@
 //! service says unasked carries 0.
 
 use softrnic_model::cm::{ListenAt, ServiceId};
+use softrnic_model::planted;
 use softrnic_model::wire::Route;
 
 use super::codec::{Reader, Writer};
@@ -136,7 +137,7 @@ impl Request {
                 _ => return None,
             })
         };
-        let request = read(body).filter(|_| body.is_empty()).ok_or(Refusal::Malformed)?;
+        let request = read(body).filter(|_| at_end(body)).ok_or(Refusal::Malformed)?;
         if let Self::Attach { places, .. } = &request
             && !(1..=PLACES_MAX).contains(&places.len())
         {
@@ -210,9 +211,14 @@ impl Answer {
                 _ => return None,
             })
         };
-        let answer = read(body).filter(|_| body.is_empty()).ok_or(Refusal::Malformed)?;
+        let answer = read(body).filter(|_| at_end(body)).ok_or(Refusal::Malformed)?;
         Ok((sequence, answer))
     }
+}
+
+/// Whether nothing is left over.
+fn at_end(body: &Reader<'_>) -> bool {
+    body.is_empty() || planted::has(planted::Fault::LeftOver)
 }
 
 /// Kind, sequence number and body.

@@ -17,6 +17,9 @@
 mod channel;
 mod codec;
 mod estate;
+#[cfg(feature = "fuzz-entry")]
+#[doc(hidden)]
+pub mod fuzz_entry;
 mod gate;
 mod group;
 mod keeper;

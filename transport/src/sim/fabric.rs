@@ -1,14 +1,12 @@
 //! Hosts, the frames under way between them, and the clock that jumps to the next thing that
 //! happens.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{ICRC_LEN, Route};
 use softrnic_model::{Device, FrameOut, Instant};
 
 use super::SimMemory;
+use super::schedule::Schedule;
 use crate::PACKET_LEN_MAX;
 use crate::udp::Maker;
 
@@ -107,13 +105,10 @@ pub struct Fabric {
     now: Instant,
     hosts: Vec<Host>,
     weather: Option<Box<dyn Weather>>,
-    // Most frames arrive in the order of sending; only the others need the heap.
-    in_order: VecDeque<(Instant, u64, Place)>,
-    late: BinaryHeap<Reverse<(Instant, u64, Place)>>,
+    under_way: Schedule<Place>,
     frames: Vec<InFlight>,
     spare: Vec<Place>,
     next: FrameOut,
-    sent: u64,
     icrc: Maker,
 }
 
@@ -132,12 +127,10 @@ impl Fabric {
             now: Instant::ZERO,
             hosts: Vec::new(),
             weather: None,
-            in_order: VecDeque::with_capacity(USUAL),
-            late: BinaryHeap::with_capacity(USUAL),
+            under_way: Schedule::with_capacity(USUAL),
             frames: Vec::with_capacity(USUAL),
             spare: Vec::with_capacity(USUAL),
             next: FrameOut::default(),
-            sent: 0,
             icrc: Maker::new(),
         }
     }
@@ -259,7 +252,7 @@ impl Fabric {
                 if self.hosts[to].groups.contains(&dst) {
                     let copy = self.copy_of(place);
                     self.frames[copy].to = to;
-                    self.schedule(at, copy);
+                    self.under_way.enter(at, copy);
                 }
             }
             return self.spare.push(place);
@@ -270,49 +263,15 @@ impl Fabric {
         frame.to = to;
         if let Some(at) = again {
             let copy = self.copy_of(place);
-            self.schedule(at, copy);
+            self.under_way.enter(at, copy);
         }
-        self.schedule(at, place);
-    }
-
-    fn schedule(&mut self, at: Instant, place: Place) {
-        self.sent += 1;
-        if self.in_order.back().is_none_or(|(last, ..)| *last <= at) {
-            self.in_order.push_back((at, self.sent, place));
-        } else {
-            self.late.push(Reverse((at, self.sent, place)));
-        }
-    }
-
-    fn next_arrival(&self) -> Option<Instant> {
-        let in_order = self.in_order.front().map(|(at, ..)| *at);
-        let late = self.late.peek().map(|Reverse((at, ..))| *at);
-        earliest(in_order, late)
-    }
-
-    fn take_arrival(&mut self, now: Instant) -> Option<Place> {
-        let in_order = self.in_order.front().copied();
-        let late = self.late.peek().map(|Reverse(late)| *late);
-        let first = match (in_order, late) {
-            (Some(a), Some(b)) => a.min(b),
-            (a, b) => a.or(b)?,
-        };
-        let (at, _, place) = first;
-        if at > now {
-            return None;
-        }
-        if in_order == Some(first) {
-            self.in_order.pop_front();
-        } else {
-            self.late.pop();
-        }
-        Some(place)
+        self.under_way.enter(at, place);
     }
 
     /// Hands over every frame that is due now. Returns how many.
     fn deliver(&mut self) -> usize {
         let mut delivered = 0;
-        while let Some(place) = self.take_arrival(self.now) {
+        while let Some(place) = self.under_way.take(self.now) {
             delivered += 1;
             let frame = &mut self.frames[place];
             let host = &mut self.hosts[frame.to];
@@ -336,7 +295,7 @@ impl Fabric {
         self.hosts
             .iter()
             .map(|host| host.device.next_deadline())
-            .fold(self.next_arrival(), earliest)
+            .fold(self.under_way.next(), earliest)
     }
 
     /// Sends what is ready, moves the clock to what happens next but not past `until`, and lets

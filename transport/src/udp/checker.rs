@@ -61,29 +61,32 @@ impl Maker {
     }
 
     /// The ICRC of `packet` on `route` with this IPv4 identification.
+    // [icrc/retransmission]
     pub(crate) fn icrc(
         &mut self,
         route: &Route,
         identification: u16,
         packet: &[u8],
     ) -> [u8; ICRC_LEN] {
-        let seed = self.seed(route, packet.len() + ICRC_LEN);
+        let seed = self.route(route).seed(packet.len() + ICRC_LEN);
         seed.with_identification(identification).finish(packet)
     }
 
-    /// The ICRC of what comes before a packet on `route` with this many bytes of UDP payload.
-    pub(crate) fn seed(&mut self, route: &Route, udp_payload_len: usize) -> IcrcSeed {
-        self.0.of(route).icrc.seed(udp_payload_len)
+    /// What the ICRCs of all packets on `route` have in common.
+    pub(crate) fn route(&mut self, route: &Route) -> IcrcRoute {
+        self.0.of(route).icrc
     }
 }
 
 /// Judges the ICRCs of frames that arrive.
 pub(super) struct Checker(Flows<Pattern>);
 
-/// The identification that a peer used last.
+/// What the identifications of a peer were like.
 #[derive(Default)]
 struct Pattern {
     last: Option<u16>,
+    /// The last one was the position in its burst: the peer counts anew in each.
+    by_position: bool,
 }
 
 /// What the ICRC of a frame proved.
@@ -104,38 +107,71 @@ impl Checker {
         Self(Flows::new())
     }
 
-    /// Judges a frame that arrived on `route` at `position` among frames that the kernel merged.
+    /// Begins on frames that have arrived together on `route`.
+    pub(super) fn arrival(&mut self, route: &Route) -> Arrived<'_> {
+        Arrived { flow: self.0.of(route), seed: None }
+    }
+}
+
+/// Judges frames that have arrived together.
+pub(super) struct Arrived<'a> {
+    flow: &'a mut Flow<Pattern>,
+    /// Of the last frame, by its length.
+    seed: Option<(usize, IcrcSeed)>,
+}
+
+impl Arrived<'_> {
+    /// Judges the frame at `position` among those that the kernel merged.
+    // [icrc/bad-dropped]
     pub(super) fn check(
         &mut self,
-        route: &Route,
         position: usize,
         packet: &[u8],
         icrc: [u8; ICRC_LEN],
     ) -> Verdict {
-        let flow = self.0.of(route);
-        let next = flow.note.last.map_or(0, |last| last.wrapping_add(1));
-        let seed = flow.icrc.seed(packet.len() + ICRC_LEN).with_identification(next);
-        let (verdict, identification) = match seed.verify(packet, icrc) {
-            IcrcVerdict::Full => (Verdict::Full, next),
-            IcrcVerdict::Solved(found) => (flow.note.judge(found, position), found),
+        let (len, Flow { icrc: route, note, .. }) = (packet.len(), &mut *self.flow);
+        let (_, seed) = match self.seed {
+            Some(known) if known.0 == len => known,
+            Some(_) | None => *self.seed.insert((len, route.seed(len + ICRC_LEN))),
+        };
+        let assumed = note.foresee(position);
+        let (verdict, identification) = match seed.with_identification(assumed).verify(packet, icrc)
+        {
+            IcrcVerdict::Full => (Verdict::Full, assumed),
+            IcrcVerdict::Solved(found) => (note.judge(found, position), found),
             IcrcVerdict::Bad => return Verdict::Bad,
         };
-        flow.note.last = Some(identification);
+        note.keep(identification, position);
         verdict
     }
 }
 
 impl Pattern {
-    /// Judges an identification that solves the ICRC and is not the next one. A sender of this kind
-    /// begins each send with 0 and counts; to know the number beforehand is to check all bits.
+    /// The likeliest identification of a frame at `position`.
+    fn foresee(&self, position: usize) -> u16 {
+        match self.last {
+            Some(last) if !self.by_position => last.wrapping_add(1),
+            Some(_) | None => u16::try_from(position).unwrap_or(u16::MAX),
+        }
+    }
+
+    /// Judges an identification that solves the ICRC and is not the likeliest one. A sender of this
+    /// kind begins each send with 0 and counts, others count on; to know the number beforehand is
+    /// to check all bits.
     fn judge(&self, found: u16, position: usize) -> Verdict {
         if found == 0 || usize::from(found) == position {
             return Verdict::Full;
         }
         match self.last {
+            Some(last) if found.wrapping_sub(last) == 1 => Verdict::Full,
             Some(last) if found.wrapping_sub(last) > AHEAD_MAX => Verdict::Odd,
             Some(_) | None => Verdict::Solved,
         }
+    }
+
+    fn keep(&mut self, identification: u16, position: usize) {
+        self.last = Some(identification);
+        self.by_position = usize::from(identification) == position;
     }
 }
 
@@ -165,7 +201,7 @@ mod tests {
     fn verdicts(identifications: &[u16]) -> Vec<Verdict> {
         let (route, packet) = (route(true, 49152), [3; 28]);
         let mut checker = Checker::new();
-        let judge = |&n: &u16| checker.check(&route, 0, &packet, icrc(&route, n, &packet));
+        let judge = |&n: &u16| checker.arrival(&route).check(0, &packet, icrc(&route, n, &packet));
         identifications.iter().map(judge).collect()
     }
 
@@ -179,7 +215,8 @@ mod tests {
     fn a_burst_that_lost_its_middle_is_checked_in_full_by_position() {
         let (route, packet) = (route(true, 49152), [3; 28]);
         let mut checker = Checker::new();
-        let mut check = |n: u16| checker.check(&route, n.into(), &packet, icrc(&route, n, &packet));
+        let mut check =
+            |n: u16| checker.arrival(&route).check(n.into(), &packet, icrc(&route, n, &packet));
         assert_eq!([0, 1, 5, 6].map(&mut check), [Verdict::Full; 4]);
     }
 
@@ -201,10 +238,10 @@ mod tests {
         let (route, packet) = (route(false, 49152), [3; 28]);
         let mut checker = Checker::new();
         let good = icrc(&route, 0, &packet);
-        assert_eq!(checker.check(&route, 0, &packet, good), Verdict::Full);
+        assert_eq!(checker.arrival(&route).check(0, &packet, good), Verdict::Full);
         for bit in 0..32 {
             let bad = (u32::from_le_bytes(good) ^ 1 << bit).to_le_bytes();
-            assert_eq!(checker.check(&route, 0, &packet, bad), Verdict::Bad);
+            assert_eq!(checker.arrival(&route).check(0, &packet, bad), Verdict::Bad);
         }
     }
 
@@ -218,7 +255,7 @@ mod tests {
             damaged[bit / 8] ^= 1 << (bit % 8);
             // the fifth byte is not covered: a switch may mark congestion there
             let expected = if bit / 8 == 4 { Verdict::Full } else { Verdict::Bad };
-            assert_eq!(checker.check(&route, 0, &damaged, good), expected, "bit {bit}");
+            assert_eq!(checker.arrival(&route).check(0, &damaged, good), expected, "bit {bit}");
         }
     }
 
@@ -230,8 +267,11 @@ mod tests {
         for n in 0..4u16 {
             for port in 0..64 {
                 let route = route(true, 0xc000 + port);
-                let verdict =
-                    checker.check(&route, 0, &packet, icrc(&route, 100 * port + n, &packet));
+                let verdict = checker.arrival(&route).check(
+                    0,
+                    &packet,
+                    icrc(&route, 100 * port + n, &packet),
+                );
                 assert_ne!(verdict, Verdict::Bad);
                 full += u32::from(verdict == Verdict::Full);
             }
@@ -250,7 +290,7 @@ mod tests {
             let route = route(v4, port);
             let made = Maker::new().icrc(&route, identification, &packet);
             prop_assert_eq!(made, icrc(&route, identification, &packet));
-            let verdict = Checker::new().check(&route, 0, &packet, made);
+            let verdict = Checker::new().arrival(&route).check(0, &packet, made);
             let full = !v4 || identification == 0;
             prop_assert_eq!(verdict, if full { Verdict::Full } else { Verdict::Solved });
         }

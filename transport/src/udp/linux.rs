@@ -27,8 +27,9 @@ const NAME_LEN: usize = size_of::<libc::sockaddr_in6>();
 pub(super) const BUFFER_LEN: usize = 1 << 16;
 /// Receive buffers: how many datagrams or merged bursts one call may bring.
 const RECEIVE_BATCH: usize = 8;
-/// After so many small datagrams in a row several are asked for at once.
-const STREAK: u32 = 2;
+/// After so many small datagrams in a row several are asked for at once. Request, acknowledgement and
+/// answer are no row yet.
+const STREAK: u32 = 4;
 /// How many bursts one call may send.
 const SEND_BATCH: usize = 16;
 /// From this many bytes on a burst is worth a call of its own: the next one is received after it

@@ -37,9 +37,9 @@ use std::fmt;
 use std::io;
 use std::net::UdpSocket;
 
-use softrnic_model::Instant;
 use softrnic_model::verbs::Gid;
-use softrnic_model::wire::{Bth, ICRC_LEN, IcrcSeed, Route};
+use softrnic_model::wire::{Bth, ICRC_LEN, IcrcRoute, Route};
+use softrnic_model::{Filled, Instant};
 use zerocopy::FromBytes;
 
 use self::checker::Checker;
@@ -294,31 +294,25 @@ impl UdpLink {
     }
 }
 
-/// What was worked out for the last frame: the next one mostly goes the same way and is as long.
-#[derive(Clone, Copy)]
+/// What was worked out for the last run: the next one mostly goes the same way.
 struct Recent {
     route: Route,
     slot: u8,
-    len: usize,
     destination: Destination,
-    seed: IcrcSeed,
+    icrc: IcrcRoute,
 }
 
 impl UdpLink {
-    /// Where a frame goes, and the seed of its ICRC; none if it cannot go there.
-    fn recent_for(&mut self, route: &Route, slot: u8, len: usize) -> Option<Recent> {
-        if let Some(recent) = self.recent
-            && recent.slot == slot
-            && recent.len == len
-            && recent.route == *route
-        {
-            return Some(recent);
+    /// Where a frame goes, and what its ICRC has in common with others; none if it cannot go there.
+    fn way_of(&mut self, route: &Route, slot: u8) -> Option<&Recent> {
+        let known = |recent: &Recent| recent.slot == slot && recent.route == *route;
+        if !self.recent.as_ref().is_some_and(known) {
+            let destination = self.destination(route, slot)?;
+            let from = self.sockets.route_from(destination.socket, route.dst);
+            let icrc = self.maker.route(&from);
+            self.recent = Some(Recent { route: *route, slot, destination, icrc });
         }
-        let destination = self.destination(route, slot)?;
-        let from = self.sockets.route_from(destination.socket, route.dst);
-        let seed = self.maker.seed(&from, len);
-        self.recent = Some(Recent { route: *route, slot, len, destination, seed });
-        self.recent
+        self.recent.as_ref()
     }
 }
 
@@ -358,35 +352,62 @@ impl Link for UdpLink {
         frame: Outgoing,
         fill: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> io::Result<()> {
+        self.transmit_run(now, frame, &mut |out| match fill(out) {
+            true => Filled::Once,
+            false => Filled::Not,
+        })
+    }
+
+    fn transmit_run(
+        &mut self,
+        now: Instant,
+        frame: Outgoing,
+        fill: &mut dyn FnMut(&mut [u8]) -> Filled,
+    ) -> io::Result<()> {
         if !(PACKET_LEN_MIN..=PACKET_LEN_MAX).contains(&frame.len) {
             self.fail(1, io::ErrorKind::InvalidInput.into());
             return Ok(());
         }
         let len = frame.len + ICRC_LEN;
-        let packet = &mut self.queue.room(len)[..frame.len];
-        if !fill(packet) {
-            return Ok(());
+        let mut known = None;
+        loop {
+            let packet = &mut self.queue.room(len)[..frame.len];
+            let filled = fill(packet);
+            if filled == Filled::Not {
+                return Ok(());
+            }
+            let slot = Bth::ref_from_prefix(packet).map_or(0, |(bth, _)| bth.dest_qp().slot());
+            let way = |recent: &Recent| (recent.destination, recent.icrc.seed(len));
+            let Some((destination, seed)) =
+                known.or_else(|| self.way_of(&frame.route, slot).map(way))
+            else {
+                self.fail(1, io::ErrorKind::InvalidInput.into());
+                return Ok(());
+            };
+            if !self.queue.has_room() {
+                self.fail(1, io::ErrorKind::StorageFull.into());
+                return Ok(());
+            }
+            known = Some((destination, seed));
+            let identification = self.queue.append(len, &destination);
+            let appended = self.queue.last_frame(len);
+            if let Some((packet, icrc)) = appended.split_last_chunk_mut::<ICRC_LEN>() {
+                *icrc = seed.with_identification(identification).finish(packet);
+            }
+            if let Some(bit) = frame.damage.and_then(|bit| usize::try_from(bit).ok())
+                && let Some(byte) = appended.get_mut(bit / 8)
+            {
+                *byte ^= 1 << (bit % 8);
+            }
+            if self.queue.is_worth_sending() {
+                self.send(now)?;
+                // The kernel may have had something against the way.
+                known = None;
+            }
+            if filled == Filled::Once || !self.queue.has_room() {
+                return Ok(());
+            }
         }
-        let slot = Bth::ref_from_prefix(packet).map_or(0, |(bth, _)| bth.dest_qp().slot());
-        let Some(recent) = self.recent_for(&frame.route, slot, len) else {
-            self.fail(1, io::ErrorKind::InvalidInput.into());
-            return Ok(());
-        };
-        if !self.queue.has_room() {
-            self.fail(1, io::ErrorKind::StorageFull.into());
-            return Ok(());
-        }
-        let identification = self.queue.append(len, recent.destination);
-        if let Some((packet, icrc)) = self.queue.last_frame(len).split_last_chunk_mut::<ICRC_LEN>()
-        {
-            *icrc = recent.seed.with_identification(identification).finish(packet);
-        }
-        if let Some(bit) = frame.damage.and_then(|bit| usize::try_from(bit).ok())
-            && let Some(byte) = self.queue.last_frame(len).get_mut(bit / 8)
-        {
-            *byte ^= 1 << (bit % 8);
-        }
-        if self.queue.is_worth_sending() { self.send(now) } else { Ok(()) }
     }
 
     fn flush(&mut self, now: Instant) -> io::Result<()> {

@@ -85,19 +85,19 @@ impl Queue {
 
     /// Appends the `len` bytes that were written to [`Queue::room`], if [`Queue::has_room`].
     /// Returns the position of the frame in its burst, which will be its IPv4 identification.
-    pub(super) fn append(&mut self, len: usize, destination: Destination) -> u16 {
+    pub(super) fn append(&mut self, len: usize, destination: &Destination) -> u16 {
         let start = self.tail;
         self.tail += len;
         self.frames += 1;
         if let Some(last) = self.bursts.back_mut()
-            && last.takes(len, &destination, self.segments_max)
+            && last.takes(len, destination, self.segments_max)
         {
             let position = last.frames;
             last.len += len;
             last.frames += 1;
             return u16::try_from(position).unwrap_or(u16::MAX);
         }
-        let Destination { to, traffic_class, hop_limit, socket, slot } = destination;
+        let Destination { to, traffic_class, hop_limit, socket, slot } = *destination;
         self.bursts.push_back(Burst {
             to,
             traffic_class,

@@ -32,6 +32,7 @@ pub(super) fn take_apart(
         counters.rx_bad_length += 1;
     }
     let mut good = 0;
+    let mut arrived = checker.arrival(&route);
     for (position, datagram) in bytes.chunks(arrival.segment.max(1)).enumerate() {
         counters.rx_packets += 1;
         let fits = (PACKET_LEN_MIN + ICRC_LEN..=FRAME_MAX).contains(&datagram.len());
@@ -39,7 +40,7 @@ pub(super) fn take_apart(
             counters.rx_bad_length += 1;
             continue;
         };
-        match checker.check(&route, position, packet, icrc) {
+        match arrived.check(position, packet, icrc) {
             Verdict::Full => counters.rx_icrc_full += 1,
             Verdict::Solved => counters.rx_icrc_solved += 1,
             Verdict::Odd => {

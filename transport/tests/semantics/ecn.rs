@@ -2,14 +2,18 @@
 
 use softrnic_model::DeviceConfig;
 use softrnic_model::counters::Counter;
-use softrnic_model::verbs::{Mtu, QpType};
+use softrnic_model::verbs::{AddressVector, Mtu, QpType, SendOp};
 use softrnic_model::wire::Opcode;
 use softrnic_transport::sim::Fate;
 
-use crate::bench::{A, B, Bench, Forge, Setup, send, wr};
+use crate::bench::{A, B, Bench, Forge, QKEY, Setup, send, wr};
 
 fn pair(qp_type: QpType) -> Bench {
-    let device = DeviceConfig { window_bytes: 64 * 256, ..DeviceConfig::default() };
+    pair_with(qp_type, true)
+}
+
+fn pair_with(qp_type: QpType, reaction_point: bool) -> Bench {
+    let device = DeviceConfig { window_bytes: 64 * 256, reaction_point, ..DeviceConfig::default() };
     Setup { mtu: Mtu::B256, device, ..Setup::of(qp_type) }.pair()
 }
 
@@ -42,7 +46,28 @@ fn a_marked_packet_is_answered_by_a_notification() {
     }
 }
 
+/// Without a word from the program packets are not ECN-capable; what it says is sent as it is.
 #[test]
+// [congestion/ecn-capable]
+// [packet-format/traffic-class]
+fn the_program_says_whether_its_packets_are_ecn_capable() {
+    for traffic_class in [0, 0b10, 0b1010_1001] {
+        let mut bench = pair_with(QpType::Ud, false);
+        bench.recv(B, 7, 0..100);
+        let path = AddressVector { dgid: bench.gid(B), traffic_class, ..AddressVector::default() };
+        let pd = bench.end(A).pd;
+        let ah = bench.device(A).create_ah(pd, path).unwrap();
+        let op = SendOp::SendTo { ah, remote_qpn: bench.end(B).qp, remote_qkey: QKEY, imm: None };
+        bench.post(A, wr(1, op).at(0..8));
+        bench.run();
+        let log = bench.tap.log();
+        let classes: Vec<_> = log.iter().map(|seen| seen.route.traffic_class).collect();
+        assert_eq!(classes, [traffic_class]);
+    }
+}
+
+#[test]
+// [congestion/cnp-rate]
 fn notifications_are_not_sent_too_often() {
     let mut bench = pair(QpType::Rc);
     let b = bench.remote(B);
@@ -79,6 +104,7 @@ fn under_way(bench: &mut Bench) -> usize {
 }
 
 #[test]
+// [congestion/reaction-slows] [congestion/reaction-recovers]
 fn a_notification_halves_the_window_and_acknowledgements_widen_it() {
     let mut bench = pair(QpType::Rc);
     let b = bench.remote(B);
@@ -98,6 +124,18 @@ fn a_notification_halves_the_window_and_acknowledgements_widen_it() {
 }
 
 #[test]
+fn without_a_reaction_point_notifications_are_counted_and_nothing_else() {
+    // [congestion/reaction-off]
+    let mut bench = pair_with(QpType::Rc, false);
+    mark_requests(&bench);
+    bench.post(A, wr(1, bench.remote(B).write(0)).at(0..8));
+    bench.run();
+    assert_eq!(bench.count(A, Counter::CnpReceived), 1);
+    assert_eq!(under_way(&mut bench), 64);
+}
+
+#[test]
+// [congestion/reaction-dampened] [congestion/reaction-floor]
 fn notifications_close_together_are_about_one_queue_and_the_window_never_closes() {
     let mut bench = pair(QpType::Rc);
     let cnp = |bench: &mut Bench| {

@@ -89,6 +89,7 @@ fn expect_refusal(bench: &mut Bench, how: Change, sends: &[(u64, WcStatus)]) {
 }
 
 #[test]
+// [protection/rereg-translation]
 fn the_target_of_a_write_changes_between_its_packets() {
     for how in ALL {
         let mut bench = pair();

@@ -25,6 +25,7 @@ fn takes(bench: &mut Bench, count: u64) -> u64 {
 }
 
 #[test]
+// [rc-requester/rate-limit]
 fn a_queue_pair_keeps_its_rate() {
     for mtu in [Mtu::B256, Mtu::B4096] {
         let mut bench = Setup { mtu, ..Setup::rc() }.pair();

@@ -83,6 +83,7 @@ fn the_grh_of_ipv4_is_its_header_in_the_second_half() {
 }
 
 #[test]
+// [ud/grh-ipv6]
 fn the_grh_of_ipv6_is_its_header() {
     let (bytes, bench) = grh(&Setup { v6: true, ..Setup::ud() });
     assert_eq!(bytes[..4], (6 << 28 | 0xa8 << 20 | 0xc_baba_u32).to_be_bytes());

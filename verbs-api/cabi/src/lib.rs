@@ -21,10 +21,17 @@ mod device_memory;
 mod domain;
 mod errno;
 mod events;
-#[cfg_attr(not(test), expect(unsafe_code, reason = "names that only assembly can give"))]
+#[cfg_attr(
+    not(any(test, fuzzing)),
+    expect(unsafe_code, reason = "names that only assembly can give")
+)]
 mod exports;
 mod extended;
 mod fork;
+#[cfg(any(test, fuzzing))]
+#[expect(unsafe_code, reason = "structs of any bytes")]
+#[expect(clippy::panic, clippy::cast_possible_wrap, reason = "it is a test")]
+pub mod hostile;
 mod kernel;
 #[expect(unsafe_code, reason = "zeroed C structs")]
 mod layout;

@@ -46,6 +46,9 @@ pub struct EmulatedConfig {
     pub offload: udp::Offload,
     /// Bytes that one queue pair may have unacknowledged; 0 lets the receive buffer decide.
     pub window_bytes: u32,
+    /// Whether queue pairs send less when peers report congestion; see
+    /// [`DeviceConfig::reaction_point`].
+    pub reaction_point: bool,
 }
 
 impl EmulatedConfig {
@@ -66,6 +69,7 @@ impl EmulatedConfig {
             sharing: Sharing::Alone,
             offload: udp::Offload::Auto,
             window_bytes: 0,
+            reaction_point: false,
         }
     }
 
@@ -89,7 +93,8 @@ impl EmulatedConfig {
     }
 
     /// What the environment asks for: `SOFTRNIC_CAPTURE`, `SOFTRNIC_FAULTS`, `SOFTRNIC_TRACE`,
-    /// `SOFTRNIC_STAT`, `SOFTRNIC_PROFILE`, each only where nothing else was said before, and
+    /// `SOFTRNIC_STAT`, `SOFTRNIC_REACTION_POINT`, `SOFTRNIC_PROFILE`, each only where nothing else was
+    /// said before, and
     /// `SOFTRNIC_SERVICE` ([`Sharing::with_environment`]).
     ///
     /// # Errors
@@ -104,6 +109,8 @@ impl EmulatedConfig {
         self.trace |= variable("SOFTRNIC_TRACE").is_some_and(|value| value != "0");
         self.sharing = self.sharing.with_environment();
         self.publish |= variable("SOFTRNIC_STAT").is_some_and(|value| value != "0");
+        self.reaction_point |=
+            variable("SOFTRNIC_REACTION_POINT").is_some_and(|value| value != "0");
         if let Some(name) = variable("SOFTRNIC_PROFILE") {
             self.profile = name
                 .parse()
@@ -153,6 +160,7 @@ impl EmulatedConfig {
             gids,
             mtu,
             window_bytes,
+            reaction_point: self.reaction_point,
             qp_slot: slot,
             first_qp_index: somewhere(),
             ..DeviceConfig::default()

@@ -1,16 +1,17 @@
-//! What an emulated device would be, told without opening it.
+//! What a device is: of an emulated one, told without opening it.
 
 use softrnic_model::Device;
-use softrnic_model::verbs::{DeviceAttributes, PortAttributes};
+use softrnic_model::verbs::{DeviceAttributes, Gid, PortAttributes};
 use softrnic_transport::interfaces;
 
-use super::addresses::Address;
 use super::membership::SLOT_ALONE;
 use super::surroundings::View;
 use super::{EmulatedConfig, EmulatedContext};
-use crate::provider::{DeviceInfo, GidEntry, GidType};
+use crate::machine::addresses::Address;
+use crate::provider::{Context, DeviceInfo, GidEntry, GidType, Verb};
 
-/// A device that is not open: what its verbs would tell. Another process may have it open.
+/// What the verbs of a device tell, or would tell: an emulated one need not be open, and another process may
+/// have it open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// How it is listed.
@@ -23,6 +24,27 @@ pub struct Description {
     pub gids: Vec<GidEntry>,
     /// The P_Key table, host order.
     pub pkeys: Vec<u16>,
+}
+
+impl Description {
+    /// What an open device tells.
+    ///
+    /// # Errors
+    /// As the verbs that are asked.
+    pub fn of(device: &dyn Context) -> Verb<Self> {
+        /// The only port that is looked at.
+        const PORT: u8 = crate::device::PORT;
+        let port = device.query_port(PORT)?;
+        let gids = (0..port.gid_tbl_len).filter_map(|index| device.query_gid(PORT, index).ok());
+        let mut gids: Vec<_> = gids.collect();
+        // Tables of real devices are long and mostly empty.
+        let used = gids.iter().rposition(|entry| entry.gid != Gid::default());
+        gids.truncate(used.map_or(0, |last| last + 1));
+        let pkeys = (0..port.pkey_tbl_len).filter_map(|index| device.query_pkey(PORT, index).ok());
+        let pkeys = pkeys.filter(|pkey| *pkey != 0).collect();
+        let (info, attributes) = (device.device().clone(), device.query_device()?);
+        Ok(Self { info, attributes, port, gids, pkeys })
+    }
 }
 
 impl EmulatedConfig {
@@ -68,7 +90,6 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
-    use crate::provider::Context as _;
 
     #[test]
     fn it_is_what_the_open_device_tells() {

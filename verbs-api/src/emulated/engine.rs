@@ -20,11 +20,11 @@ use std::time::Duration;
 use polling::{Event, Events, PollMode, Poller};
 use softrnic_model::Instant;
 
-use super::core::{Core, OWED_NS};
 use super::membership::Membership;
 use super::notices::Notices;
 use super::surroundings::Surroundings;
 use super::threads;
+use crate::machine::core::{Core, OWED_NS};
 
 /// How long a program may stop polling before the engine takes over. A program that polls for its
 /// own completions and then waits for its memory to change is found out after the shorter time; one
@@ -49,12 +49,46 @@ pub(super) struct Shared {
     origin: std::time::Instant,
     /// Before the sockets that it knows, for it has to go before them.
     poller: Poller,
-    sockets: Mutex<Vec<UdpSocket>>,
+    sockets: Mutex<Watched>,
     notices: Option<Notices>,
     membership: Mutex<Membership>,
     /// Program threads that wait for the lock.
     waiting: AtomicU32,
     closing: AtomicBool,
+}
+
+/// The sockets that the engine waits for. The poller knows them only while the engine sleeps: a socket
+/// that somebody may wait for costs whoever sends to it a look at who waits.
+#[derive(Default)]
+struct Watched {
+    sockets: Vec<UdpSocket>,
+    armed: bool,
+}
+
+impl Watched {
+    fn arm(&mut self, poller: &Poller) -> io::Result<()> {
+        if std::mem::replace(&mut self.armed, true) {
+            return Ok(());
+        }
+        for socket in &self.sockets {
+            #[expect(unsafe_code, reason = "the poller wants to be told before a socket goes")]
+            // SAFETY: the socket stays in `self.sockets` until `disarm` has deleted it from the
+            // poller, or the poller has ended, which comes first (order of the fields of `Shared`).
+            unsafe {
+                poller.add_with_mode(socket, Event::readable(PACKETS), PollMode::Oneshot)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn disarm(&mut self, poller: &Poller) {
+        if std::mem::take(&mut self.armed) {
+            for socket in &self.sockets {
+                // It can only fail because the poller does not know it, and that is what is wanted.
+                let _ = poller.delete(socket);
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -73,7 +107,7 @@ impl Shared {
             core: Mutex::new(core),
             origin: std::time::Instant::now(),
             poller: Poller::new()?,
-            sockets: Mutex::new(Vec::new()),
+            sockets: Mutex::default(),
             notices,
             membership: Mutex::new(membership),
             waiting: AtomicU32::new(0),
@@ -158,7 +192,7 @@ impl Shared {
     /// A verb gives the lock back: wakes the engine if something is due before it would wake.
     #[inline]
     pub(super) fn done(&self, mut core: MutexGuard<'_, Core>) {
-        let wake = core.must_wake_engine(|| self.now());
+        let wake = core.must_wake_engine();
         drop(core);
         if wake {
             self.ring();
@@ -171,37 +205,23 @@ impl Shared {
         let _ = self.poller.notify();
     }
 
-    /// Registers the link's sockets anew; they change as groups are joined and addresses come.
+    /// Looks for the link's sockets anew; they change as groups are joined and addresses come.
     pub(super) fn watch_sockets(&self) -> io::Result<()> {
         // This lock first, so that of two threads the one that comes second sees all sockets.
-        let mut watched = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched();
         let mut fresh = Vec::new();
         self.lock().link.sockets(&mut |socket| fresh.push(socket.try_clone()));
         let fresh = fresh.into_iter().collect::<io::Result<Vec<_>>>()?;
-        for socket in watched.drain(..) {
-            // It can only fail because the poller does not know it, and that is what is wanted.
-            let _ = self.poller.delete(&socket);
-        }
-        for socket in fresh {
-            #[expect(unsafe_code, reason = "the poller wants to be told before a socket goes")]
-            // SAFETY: the clone stays in `sockets` until it is deleted from the poller, here or
-            // by the poller's own end, which comes first (order of the fields).
-            unsafe {
-                self.poller.add(&socket, Event::none(PACKETS))?;
-            }
-            watched.push(socket);
-        }
+        watched.disarm(&self.poller);
+        watched.sockets = fresh;
+        let armed = watched.arm(&self.poller);
         drop(watched);
         self.ring();
-        Ok(())
+        armed
     }
 
-    fn arm(&self) -> io::Result<()> {
-        let sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
-        for socket in sockets.iter() {
-            self.poller.modify_with_mode(socket, Event::readable(PACKETS), PollMode::Oneshot)?;
-        }
-        Ok(())
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the engine to end.
@@ -215,7 +235,8 @@ impl Shared {
     }
 
     /// One look at the device.
-    fn look(&self) -> io::Result<Next> {
+    fn look(&self) -> Next {
+        self.watched().disarm(&self.poller);
         let mut core = self.lock();
         let mut now = self.now();
         let mut relaxed = core.duty.relaxes(now);
@@ -244,8 +265,10 @@ impl Shared {
             core.progress(now);
         }
         if core.failure().is_some() {
-            return Ok(Next::End);
+            return Next::End;
         }
+        // From now on the device knows of no earlier time than that of this sleep.
+        core.device.set_now(now);
         let until_due = core.next_deadline().map(|due| Duration::from_nanos(due.ns_since(now)));
         let patience = core.duty.turns(relaxed);
         let sleep = patience.into_iter().chain(until_due).min();
@@ -253,17 +276,17 @@ impl Shared {
             now.plus_ns(u64::try_from(sleep.as_nanos()).unwrap_or(u64::MAX))
         });
         drop(core);
-        if !relaxed {
-            self.arm()?;
-        }
-        Ok(Next::Sleep(sleep))
+        let armed = relaxed || self.watched().arm(&self.poller).is_ok();
+        // Where the poller takes no more sockets it looks again after a moment.
+        let again = (!armed).then_some(Duration::from_nanos(OWED_NS));
+        Next::Sleep(again.into_iter().chain(sleep).min())
     }
 
     /// Looks and sleeps, until the device is closed or fails.
     fn run(&self, surroundings: &mut Surroundings) -> io::Result<()> {
         let mut events = Events::new();
         while !self.is_closing() {
-            let Next::Sleep(sleep) = self.look()? else { break };
+            let Next::Sleep(sleep) = self.look() else { break };
             let look = surroundings.until_look(self.now());
             let sleep = sleep.into_iter().chain(look).min();
             events.clear();
@@ -297,7 +320,7 @@ enum Next {
     End,
 }
 
-impl super::core::Duty {
+impl crate::machine::core::Duty {
     /// Whether the engine may leave the sockets alone: the program polls.
     fn relaxes(&self, now: Instant) -> bool {
         let polls = self.polled_at != Instant::ZERO && now.ns_since(self.polled_at) <= POLLS_NS;

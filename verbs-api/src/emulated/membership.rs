@@ -19,10 +19,10 @@ use softrnic_transport::service::{
 };
 use softrnic_transport::{UdpLink, udp};
 
-use super::addresses::Address;
 use super::config::{EmulatedConfig, OpenError, Sharing};
 #[cfg(target_os = "linux")]
 use crate::cm::{Cm, CmError};
+use crate::machine::addresses::Address;
 
 /// The slot of a device that has its addresses alone.
 pub(super) const SLOT_ALONE: u8 = 1;

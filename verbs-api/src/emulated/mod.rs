@@ -1,19 +1,15 @@
 //! The emulated device: the model over UDP and program memory.
 //!
-//! One lock holds the device, its link and the memory table (`core`). Who has it makes progress:
+//! One lock holds the device, its link and the memory table (the core). Who has it makes progress:
 //! every verb that posts or polls does so inline, and an engine thread (`engine`) serves a
 //! program that does neither, for one-sided operations must be answered all the same.
 
-mod addresses;
 mod communication;
 mod config;
-mod context;
-mod core;
 mod description;
 mod engine;
-pub(crate) mod events;
+mod home;
 mod membership;
-mod memory;
 mod notices;
 mod open;
 #[cfg(unix)]

@@ -9,17 +9,18 @@ use softrnic_model::verbs::AsyncEvent;
 use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
 use softrnic_transport::{Link, interfaces, udp};
 
-use super::addresses::GidTable;
-use super::communication::Communication;
+use super::communication::chance;
 use super::config::{EmulatedConfig, OpenError};
-use super::core::Core;
 use super::engine::{self, Shared};
-use super::events::EventQueue;
 use super::membership::Membership;
 use super::notices::Notices;
 #[cfg(unix)]
 use super::published::Publication;
 use super::surroundings::{Surroundings, View, joined};
+use crate::machine::addresses::GidTable;
+use crate::machine::communication::Communication;
+use crate::machine::core::Core;
+use crate::machine::events::EventQueue;
 use crate::provider::DeviceInfo;
 
 /// An open emulated device. It is closed when this is dropped.
@@ -96,7 +97,7 @@ impl EmulatedContext {
         while device.next_event().is_some() {}
         let info = Self::info_of(&config);
         let (told, complete) = (notices.is_some(), table.come(&view.addresses).is_empty());
-        let communication = Communication::new(config.node_guid(), membership.slot());
+        let communication = Communication::new(config.node_guid(), membership.slot(), chance());
         let core = Core::new(device, link, table, Arc::clone(&asynchronous), communication);
         let shared =
             Shared::new(core, notices, membership).map_err(system("waiting for packets"))?;

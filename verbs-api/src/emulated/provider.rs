@@ -35,6 +35,8 @@ pub enum DeviceChoice {
     Interfaces(Vec<String>),
     /// One that has these addresses.
     Addresses(Vec<IpAddr>),
+    /// One for each of these lists of addresses.
+    Several(Vec<Vec<IpAddr>>),
 }
 
 impl EmulatedProvider {
@@ -45,7 +47,7 @@ impl EmulatedProvider {
     }
 
     /// The devices that the environment asks for: `SOFTRNIC_ADDRESS` (addresses of this host,
-    /// separated by commas: one device that has them), or `SOFTRNIC_INTERFACE` (names of interfaces:
+    /// separated by commas: one device that has them; several devices are separated by semicolons), or `SOFTRNIC_INTERFACE` (names of interfaces:
     /// a device for each); without both, [`DeviceChoice::Usable`]. `SOFTRNIC_DEVICE_NAME` names
     /// them, `SOFTRNIC_PORT` is their UDP port, and [`EmulatedConfig::with_environment`] tells the
     /// rest.
@@ -65,10 +67,15 @@ impl EmulatedProvider {
         let choice = match (variable("SOFTRNIC_ADDRESS"), variable("SOFTRNIC_INTERFACE")) {
             (None, None) => DeviceChoice::Usable,
             (Some(text), None) => {
-                let addresses = items(&text).map(str::parse).collect::<Result<Vec<IpAddr>, _>>();
-                DeviceChoice::Addresses(addresses.map_err(|_| {
+                let addresses = |list| items(list).map(str::parse).collect::<Result<_, _>>();
+                let lists = text.split(';').map(addresses).collect::<Result<Vec<Vec<IpAddr>>, _>>();
+                let mut lists = lists.map_err(|_| {
                     wrong("SOFTRNIC_ADDRESS", &text, "not IP addresses separated by commas")
-                })?)
+                })?;
+                match lists.len() {
+                    1 => DeviceChoice::Addresses(lists.remove(0)),
+                    _ => DeviceChoice::Several(lists),
+                }
             }
             (None, Some(text)) => {
                 DeviceChoice::Interfaces(items(&text).map(str::to_owned).collect())
@@ -132,6 +139,15 @@ impl EmulatedProvider {
                 interface: None,
                 ..self.settings.clone()
             }],
+            DeviceChoice::Several(lists) => {
+                let numbered = |(number, addresses): (usize, &Vec<IpAddr>)| EmulatedConfig {
+                    name: format!("softrnic{number}"),
+                    addresses: addresses.clone(),
+                    interface: None,
+                    ..self.settings.clone()
+                };
+                lists.iter().enumerate().map(numbered).collect()
+            }
         }
     }
 }
@@ -209,6 +225,12 @@ mod tests {
         assert_eq!(names(&provider), ["emu0", "emu1"]);
         provider.choice = DeviceChoice::Addresses(vec![Ipv4Addr::LOCALHOST.into()]);
         assert_eq!(names(&provider), ["emu"]);
+    }
+
+    #[test]
+    fn several_lists_of_addresses_are_several_devices() {
+        let lists = [[127, 0, 0, 1], [127, 0, 0, 2]].map(|ip| vec![Ipv4Addr::from(ip).into()]);
+        assert_eq!(names(DeviceChoice::Several(lists.to_vec()), &[]), ["softrnic0", "softrnic1"]);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use softrnic_model::verbs::{Gid, Mtu, PortState};
 use softrnic_transport::interfaces::{self, Interface};
 use softrnic_transport::{LinkSet, UdpLink};
 
-use super::addresses::{Address, GidTable, present};
 use super::config::EmulatedConfig;
 use super::engine::Shared;
+use crate::machine::addresses::{Address, GidTable, present};
 
 /// Changes come in crowds: how long to wait for the rest of one.
 const SETTLES_NS: u64 = 20_000_000;

@@ -13,12 +13,12 @@ use softrnic_model::verbs::{
 use softrnic_model::wire::{Bth, HeaderBuf, Opcode, Reth, Route};
 use softrnic_transport::{Link, LinkCounters, Outgoing, interfaces};
 
-use super::addresses::{GidTable, present};
 use super::membership::Membership;
 use super::notices::Notices;
 use super::surroundings::View;
 use super::*;
 use crate::buffer::Buffer;
+use crate::machine::addresses::{GidTable, present};
 use crate::{ConnectOptions, Cq, Endpoint, Mr, Qp, SendFlags, SendOp, SendWr};
 
 /// What the link does.

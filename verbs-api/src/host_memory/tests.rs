@@ -288,6 +288,7 @@ fn while_running<R>(
 }
 
 #[test]
+// [flush-placement/atomic-write-whole]
 fn aligned_words_are_never_torn() {
     let memory = Mapping::new(2);
     let (table, id) = memory.table::<Guarded>();

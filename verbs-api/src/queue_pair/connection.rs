@@ -1,8 +1,5 @@
 //! Connections: what both ends tell each other, and the steps that follow.
 
-use core::hash::{BuildHasher as _, Hasher as _};
-use std::hash::RandomState;
-
 use softrnic_model::verbs::{
     AddressVector, Gid, Mtu, Psn, QpAttributeMask, QpAttributes, QpNum, QpState, QpType,
 };
@@ -69,7 +66,7 @@ impl End {
             Some(index) => (index, context.gid(index)?.gid),
             None => context.first_gid()?,
         };
-        Ok(Self { sgid_index, gid, first_psn: psn.unwrap_or_else(random_psn) })
+        Ok(Self { sgid_index, gid, first_psn: psn.unwrap_or_else(|| context.verbs().draw_psn()) })
     }
 
     /// What the peer needs to know to connect to queue pair `num`.
@@ -134,10 +131,4 @@ pub(crate) fn steps(qp_type: QpType) -> [(QpState, QpAttributeMask); 2] {
         rts |= M::RETRY_CNT | M::RNR_RETRY | M::MAX_QP_RD_ATOMIC;
     }
     [(QpState::Rtr, rtr), (QpState::Rts, rts)]
-}
-
-fn random_psn() -> Psn {
-    // The keys of the standard library's hasher are its only source of chance.
-    let chance = RandomState::new().build_hasher().finish().to_le_bytes();
-    Psn::new(u32::from_le_bytes([chance[0], chance[1], chance[2], chance[3]]))
 }

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use softrnic_verbs::{
     Access, AsyncEvent, CompletionChannel, CqModeration, QpAttributeMask, QpAttributes, QpState,
-    QpType, SendFlags, SendOp, SendWr, WcStatus, emulated,
+    QpType, SendFlags, SendOp, SendWr, WcStatus,
 };
 
-use crate::world::{End, PATIENCE, World, builder, connect, patient, pattern};
+use crate::world::{End, PATIENCE, World, builder, connect, pair, patient, pattern};
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
 /// A world whose far end reports to a channel.
 fn with_channel() -> (World, CompletionChannel) {
-    let (near, far) = emulated::open_pair().unwrap();
+    let (near, far) = pair();
     let channel = far.create_comp_channel().unwrap();
     let cq = channel.create_cq(64).unwrap();
     let world = World { near: End::new(near, QpType::Rc, 3), far: End::on(far, QpType::Rc, 5, cq) };
@@ -203,7 +203,7 @@ fn a_drained_send_queue_is_reported() {
 
 #[test]
 fn a_queue_that_overruns_is_dead_and_so_are_its_queue_pairs() {
-    let (near, far) = emulated::open_pair().unwrap();
+    let (near, far) = pair();
     let cq = near.create_cq(4).unwrap();
     let near = End::on(near, QpType::Rc, 3, cq);
     let far = End::new(far, QpType::Rc, 5);
@@ -232,7 +232,7 @@ fn descriptors_are_not_inherited() {
 
 #[test]
 fn events_can_be_fewer_than_completions_and_a_wait_ends_by_itself() {
-    let (near, far) = emulated::open_pair().unwrap();
+    let (near, far) = pair();
     let channel = far.create_comp_channel().unwrap();
     let cq = channel.create_cq(64).unwrap();
     let near = End::new(near, QpType::Rc, 1);

@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod capture;
+mod drop_in;
 mod events;
+mod hardware;
 mod memory;
 mod memory_kinds;
 mod misuse;

@@ -1,11 +1,9 @@
 //! Kinds of memory besides what is registered: none, the device's own, all of the program's.
 
 use softrnic_verbs::provider::{Advice, MemoryRange, OdpCapabilities, Reregistration, Verb};
-use softrnic_verbs::{
-    Access, BindInfo, Key, QpType, RemoteAddress, Sge, WcStatus, WindowType, emulated,
-};
+use softrnic_verbs::{Access, BindInfo, Key, QpType, RemoteAddress, Sge, WcStatus, WindowType};
 
-use crate::world::{ALL, End, World, connect, patient};
+use crate::world::{ALL, End, World, connect, pair, patient};
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
@@ -159,7 +157,7 @@ fn a_region_may_span_all_memory_whatever_is_mapped() {
 
 #[test]
 fn pages_on_demand_are_looked_for_when_they_are_used() {
-    let (near, far) = emulated::open_pair().unwrap();
+    let (near, far) = pair();
     let (near, far) = (End::new(near, QpType::Rc, 1), End::new(far, QpType::Rc, 2));
     connect(&near.qp, &far.qp, &patient());
     assert_eq!(errno(register(&near, 4096, 64, Access::empty())), EFAULT);

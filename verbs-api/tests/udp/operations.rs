@@ -3,10 +3,10 @@
 use softrnic_model::wire::Grh;
 use softrnic_verbs::{
     Access, AddressVector, Gid, Placement, QpType, RecvWr, Selectivity, SendFlags, SendOp, SendWr,
-    WcFlags, WcOpcode, WcStatus, emulated,
+    WcFlags, WcOpcode, WcStatus,
 };
 
-use crate::world::{ALL, End, LEN, World, builder, connect, patient, pattern};
+use crate::world::{ALL, End, LEN, World, builder, connect, pair, patient, pattern};
 
 /// Lengths around everything that a length can be in the way of: nothing, words, the MTU, bursts.
 const LENGTHS: [u32; 12] = [0, 1, 3, 8, 64, 1023, 1025, 4095, 4096, 4097, 12_345, 300_001];
@@ -242,7 +242,7 @@ fn ud_to_the_wrong_key_or_nobody_is_lost_without_trace() {
 
 #[test]
 fn a_device_reaches_itself() {
-    let (context, _other) = emulated::open_pair().unwrap();
+    let (context, _other) = pair();
     let (near, far) = (End::new(context.clone(), QpType::Rc, 3), End::new(context, QpType::Rc, 5));
     connect(&near.qp, &far.qp, &patient());
     near.qp.write(1, near.sge(0, 100_000), far.mr.remote(0)).unwrap();
@@ -287,7 +287,7 @@ fn a_refused_request_says_why_at_both_ends() {
 
 #[test]
 fn completions_say_when_they_completed() {
-    let (near, far) = emulated::open_pair().unwrap();
+    let (near, far) = pair();
     let cq = near.create_cq_with_timestamps(16, None).unwrap();
     let near = End::on(near, QpType::Rc, 1, cq);
     let far = End::new(far, QpType::Rc, 2);

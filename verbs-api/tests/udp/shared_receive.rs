@@ -1,14 +1,14 @@
 //! Shared receive queues.
 
 use softrnic_verbs::{
-    AsyncEvent, ConnectOptions, QpState, QpType, RecvWr, SrqAttributes, WcStatus, emulated,
+    AsyncEvent, ConnectOptions, QpState, QpType, RecvWr, SrqAttributes, WcStatus,
 };
 
-use crate::world::{End, SIZES, connect, patient, pattern};
+use crate::world::{End, SIZES, connect, pair, patient, pattern};
 
 #[test]
 fn several_queue_pairs_take_from_one_queue_and_its_limit_is_told_once() {
-    let (near, far) = emulated::open_pair().unwrap();
+    let (near, far) = pair();
     let pd = far.alloc_pd().unwrap();
     let (send_cq, recv_cq) = (far.create_cq(64).unwrap(), far.create_cq(64).unwrap());
     let attributes = SrqAttributes { max_wr: 16, max_sge: 1, srq_limit: 0 };

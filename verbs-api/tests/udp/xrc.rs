@@ -1,17 +1,15 @@
 //! Extended reliable connections over real sockets, through the handles.
 
-use softrnic_verbs::{
-    Access, QpType, RecvWr, SendFlags, SendOp, SendWr, SrqAttributes, WcStatus, emulated,
-};
+use softrnic_verbs::{Access, QpType, RecvWr, SendFlags, SendOp, SendWr, SrqAttributes, WcStatus};
 
-use crate::world::{ALL, End, PATIENCE, patient, pattern};
+use crate::world::{ALL, End, PATIENCE, pair, patient, pattern};
 
 const SEND: SendOp = SendOp::Send { imm: Some(7), invalidate: None };
 const SIZES: SrqAttributes = SrqAttributes { max_wr: 16, max_sge: 1, srq_limit: 0 };
 
 #[test]
 fn one_connection_serves_several_queues_and_a_target_lives_until_all_have_dropped_it() {
-    let (near, far) = emulated::open_pair().unwrap();
+    let (near, far) = pair();
     let near = End::new(near, QpType::XrcSend, 1);
     let xrcd = far.open_xrcd().unwrap();
     let queues: Vec<_> = (0..3)

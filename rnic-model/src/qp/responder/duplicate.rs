@@ -10,6 +10,7 @@ use crate::wire::{OpcodeFacts, Operation, Packet};
 use super::replays::Replay;
 use super::responses::{ReadRest, Response};
 
+// [acknowledgement-retry/lost-ack-not-twice] [attacks/replay]
 pub(super) fn on_duplicate(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -18,6 +19,7 @@ pub(super) fn on_duplicate(
 ) {
     shared.count(Counter::DuplicateRequest);
     let answered = match facts.operation {
+        // [rc-responder/duplicate-send-write]
         Operation::Send | Operation::Write => {
             qp.responder.acknowledge(shared);
             true
@@ -36,6 +38,7 @@ pub(super) fn on_duplicate(
 }
 
 /// Only a READ whose sequence numbers, key and range lie inside the original one is answered.
+// [read-atomic/read-duplicate-again] [read-atomic/read-duplicate-invalid]
 fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let got = packet.bth.psn();
     let Some(Replay::Read { psn, pd, key, addr, length, msn, .. }) = qp.responder.replays.find(got)
@@ -58,6 +61,7 @@ fn read_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
 }
 
 /// An ATOMIC WRITE or a FLUSH was carried out; what else it did or wrote has been seen since.
+// [flush-placement/flush-duplicate] [flush-placement/atomic-write-duplicate]
 fn done_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let got = packet.bth.psn();
     let Some(Replay::Read { psn, pd, key, addr, length: 0, msn, .. }) =
@@ -70,6 +74,7 @@ fn done_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     same && qp.responder.responses.repeat(Response::Read(rest))
 }
 
+// [read-atomic/atomic-once] [read-atomic/atomic-duplicate-forgotten]
 fn atomic_again(qp: &mut Qp, packet: &Packet<'_>) -> bool {
     let got = packet.bth.psn();
     let Some(Replay::Atomic { psn, original, msn }) = qp.responder.replays.find(got) else {

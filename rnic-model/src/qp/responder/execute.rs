@@ -12,11 +12,12 @@ use super::judge::{judge_capability, judge_length, judge_permission};
 use super::landing::Landing;
 use super::replays::Replay;
 use super::responses::{ReadRest, Response};
-use super::{Fault, Message, placement};
+use super::{Fault, Message, late, placement};
 use crate::qp::pair::{Qp, Taken};
 use crate::qp::{MAX_MESSAGE_BYTES, local};
 
 /// Judges and executes one packet. Returns how many sequence numbers it takes.
+// [rc-responder/check-order]
 pub(super) fn execute<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -60,6 +61,7 @@ pub(super) fn remote_grant(
     Ok(shared.protection.check(&request)?)
 }
 
+// [rc-responder/receive-order]
 fn take_recv(qp: &mut Qp, shared: &mut Shared, srq: Option<SrqId>) -> Result<Taken, Fault> {
     match qp.responder.spare.take() {
         Some(taken) => Ok(taken),
@@ -87,15 +89,18 @@ fn send<M: Memory + ?Sized>(
     if total > u64::from(MAX_MESSAGE_BYTES) {
         return Err(Fault::BadLength);
     }
+    // [rc-responder/receive-too-small]
     if total > qp.recv_wqe(shared, taken).length {
         return Err(Fault::ReceiveTooSmall);
     }
+    // [rc-responder/send-scatter]
     local::scatter_receive(qp, shared, memory, taken, received, packet.payload)?;
     if !facts.place.ends() {
         qp.responder.message = Message::Send { taken, received: total };
         return Ok(());
     }
     let invalidated = packet.ieth().map(crate::wire::Ieth::rkey);
+    // [windows-invalidation/remote-invalidate] [windows-invalidation/remote-invalidate-wrong]
     if let Some(key) = invalidated {
         shared.protection.invalidate_remote(key, qp.num, landing.pd)?;
     }
@@ -106,11 +111,13 @@ fn send<M: Memory + ?Sized>(
     Ok(())
 }
 
+// [rc-responder/msn]
 pub(super) const fn next_msn(msn: u32) -> u32 {
     msn.wrapping_add(1) & 0x00ff_ffff
 }
 
 /// Completes a receive request.
+// [completions/receive-always] [completions/byte-len]
 fn deliver(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -122,6 +129,7 @@ fn deliver(
     let imm = packet.imm_dt().map(crate::wire::ImmDt::data);
     let invalidated = packet.ieth().map(crate::wire::Ieth::rkey);
     let mut flags = WcFlags::empty();
+    // [completions/imm-flag] [completions/inv-flag] [completions/grh-flag]
     flags.set(WcFlags::WITH_IMM, imm.is_some());
     flags.set(WcFlags::WITH_INV, invalidated.is_some());
     flags.set(WcFlags::GRH, shared.profile.grh_flag_on_connected);
@@ -155,6 +163,7 @@ fn write<M: Memory + ?Sized>(
     facts: &OpcodeFacts,
     packet: &Packet<'_>,
 ) -> Result<(), Fault> {
+    // [rc-responder/write-imm-receive] [rnr/nothing-placed]
     // A receive is needed for the immediate before anything is placed, so that the packet can
     // come again.
     if packet.imm_dt().is_some()
@@ -170,17 +179,24 @@ fn write<M: Memory + ?Sized>(
         (_, None) => return Err(Fault::OpcodeSequence),
     };
     let here = u32::try_from(packet.payload.len()).map_err(|_| Fault::BadLength)?;
+    // [rc-responder/length-reth] [rc-responder/length-write-sum]
     // Last and Only bring exactly the rest, First and Middle less than that.
     if length > MAX_MESSAGE_BYTES || if facts.place.ends() { here != left } else { here >= left } {
         return Err(Fault::BadLength);
     }
+    // [read-atomic/write-zero-length] [protection/zero-length-key]
     if length != 0 {
+        // [rc-responder/write-judged-first] [rc-responder/write-judged-again]
+        // [protection/range-whole-message] [protection/no-partial-write]
         // The first packet is judged for the whole message, each later one for what it brings:
         // the right may have gone in between.
         let judged = if packet.reth().is_some() { length } else { here };
         let judged = u64::from(judged);
         let grant = remote_grant(qp, shared, pd, key, addr, judged, Access::REMOTE_WRITE)?;
-        memory.write(grant.memory, grant.offset, packet.payload)?;
+        // [attacks/partial-placement]
+        // A receive that tells of it is completed at once.
+        let whole = packet.imm_dt().is_some();
+        late::place_write(qp, shared, memory, grant, (pd, key, addr), packet.payload, whole)?;
     }
     if !facts.place.ends() {
         let addr = addr.wrapping_add(u64::from(here));
@@ -189,6 +205,7 @@ fn write<M: Memory + ?Sized>(
     }
     qp.responder.message = Message::Idle;
     qp.responder.msn = next_msn(qp.responder.msn);
+    // [rc-responder/write-silent] [rnr/read-write-need-none]
     if packet.imm_dt().is_some() {
         let taken = take_recv(qp, shared, srq)?;
         deliver(qp, shared, taken, packet, WcOpcode::RecvRdmaWithImm, length);
@@ -212,6 +229,7 @@ fn read(
     if length > MAX_MESSAGE_BYTES {
         return Err(Fault::BadLength);
     }
+    // [read-atomic/read-zero-length] [protection/zero-length-key]
     if length != 0 {
         remote_grant(qp, shared, pd, key, addr, u64::from(length), Access::REMOTE_READ)?;
     }
@@ -238,10 +256,12 @@ fn atomic<M: Memory + ?Sized>(
     }
     judge_length(facts, packet, qp.attr.path_mtu)?;
     let Some(eth) = packet.atomic_eth() else { return Err(Fault::BadLength) };
+    // [read-atomic/atomic-aligned]
     if !eth.va().is_multiple_of(8) {
         return Err(Fault::Misaligned);
     }
     let grant = remote_grant(qp, shared, pd, eth.rkey(), eth.va(), 8, Access::REMOTE_ATOMIC)?;
+    // [read-atomic/compare-swap] [read-atomic/fetch-add]
     let original = if facts.operation == Operation::CompareSwap {
         memory.compare_swap(grant.memory, grant.offset, eth.compare(), eth.swap_or_add())?
     } else {

@@ -42,6 +42,7 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// The NAK that a peer gets; none where it may try again (an RNR NAK is sent then).
+    // [protection/same-answer]
     pub(super) fn nak(self, profile: &Profile) -> Option<NakCode> {
         match self {
             Self::OpcodeSequence
@@ -58,6 +59,7 @@ impl Fault {
             }
             Self::ReceiveTooSmall => Some(NakCode::InvalidRequest),
             Self::Access(_) => Some(NakCode::RemoteAccess),
+            // [rc-responder/receive-bad-lkey] [protection/memory-gone]
             Self::Memory | Self::Local(_) | Self::SrqFailed => Some(NakCode::RemoteOperational),
             Self::NotReady => None,
         }
@@ -84,6 +86,7 @@ impl Fault {
     }
 
     /// The event that tells the responder's program, where no completion does.
+    // [events/access-error] [events/request-error] [events/fatal]
     pub(super) fn event(self, qp: QpNum) -> Option<AsyncEvent> {
         match self {
             Self::OpcodeSequence

@@ -1,5 +1,6 @@
 //! Judgements about a request packet. They look and decide; nothing changes.
 
+use crate::planted;
 use crate::verbs::{Access, DeviceCapabilities, Mtu, Placement, Psn, Selectivity};
 use crate::wire::{Feth, OpcodeFacts, Operation, Packet, Place};
 
@@ -16,9 +17,11 @@ pub(super) enum PsnVerdict {
     Gap,
 }
 
+// [rc-responder/psn-window]
 pub(super) fn judge_psn(expected: Psn, got: Psn) -> PsnVerdict {
     match got.distance_from(expected) {
         0 => PsnVerdict::Expected,
+        -2 if planted::has(planted::Fault::Again) => PsnVerdict::Expected,
         1.. => PsnVerdict::Gap,
         _ => PsnVerdict::Duplicate,
     }
@@ -26,6 +29,7 @@ pub(super) fn judge_psn(expected: Psn, got: Psn) -> PsnVerdict {
 
 /// Whether a packet of this place and operation may come now (IBA 9.7.4.1.2). One rule for SEND
 /// and WRITE, RC and UC.
+// [rc-responder/sequence-first-missing] [rc-responder/sequence-last-missing]
 pub(super) fn judge_sequence(message: &Message, facts: &OpcodeFacts) -> Result<(), Fault> {
     let fits = match message {
         Message::Idle | Message::Skip => facts.place.begins(),
@@ -36,6 +40,7 @@ pub(super) fn judge_sequence(message: &Message, facts: &OpcodeFacts) -> Result<(
 }
 
 /// Whether the device does this at all.
+// [flush-placement/flush-unsupported]
 pub(super) fn judge_capability(
     operation: Operation,
     packet: &Packet<'_>,
@@ -58,6 +63,8 @@ pub(super) fn judge_capability(
 }
 
 /// Whether the queue pair lets peers do this at all.
+// [rc-responder/qp-write-denied] [rc-responder/qp-read-denied] [rc-responder/qp-atomic-denied]
+// [flush-placement/flush-qp-right] [uc/qp-write-denied]
 pub(super) fn judge_permission(
     operation: Operation,
     packet: &Packet<'_>,
@@ -78,6 +85,7 @@ pub(super) fn judge_permission(
 }
 
 /// What a FLUSH asks for. One that asks for nothing, or for what does not exist, is invalid.
+// [flush-placement/flush-placement-none] [flush-placement/flush-selectivity-reserved]
 pub(super) fn flush_asked(packet: &Packet<'_>) -> Result<(Placement, Selectivity), Fault> {
     let header = packet.feth().ok_or(Fault::UnsupportedOpcode)?;
     let placement = Placement::from_bits(header.placement()).ok_or(Fault::UnsupportedOpcode)?;
@@ -90,6 +98,8 @@ pub(super) fn flush_asked(packet: &Packet<'_>) -> Result<(Placement, Selectivity
 }
 
 /// Whether the payload is as long as its place in the message demands (IBA 9.7.4.1.6).
+// [rc-responder/length-first-middle] [rc-responder/length-last] [rc-responder/length-only]
+// [rc-responder/length-no-payload] [connection-setup/mtu-mismatch]
 pub(super) fn judge_length(
     facts: &OpcodeFacts,
     packet: &Packet<'_>,

@@ -18,6 +18,7 @@ pub(super) struct Landing {
 
 /// Where a packet lands that is in sequence. Of XRC, the queue must exist, be in the domain of the
 /// target, and be the one that the message began with.
+#[inline]
 pub(super) fn judge_landing(
     qp: &Qp,
     shared: &Shared,
@@ -26,8 +27,11 @@ pub(super) fn judge_landing(
     let Some(header) = packet.xrc_eth() else {
         return Ok(Landing { pd: qp.init.pd, srq: qp.init.srq });
     };
+    // [xrc/unknown-srq]
     let (id, queue) = shared.srq_by_number(SrqNum::new(header.srq())).ok_or(Fault::WrongSrq)?;
+    // [xrc/other-domain]
     let in_domain = queue.xrc.is_some_and(|xrc| Some(xrc.xrcd) == qp.init.xrcd);
+    // [xrc/same-srq-through-message]
     let began_there = match qp.responder.message {
         Message::Idle | Message::Skip => true,
         Message::Send { taken, .. } => taken.srq == Some(id),
@@ -39,5 +43,6 @@ pub(super) fn judge_landing(
     if queue.failed {
         return Err(Fault::SrqFailed);
     }
+    // [xrc/pd-of-srq]
     Ok(Landing { pd: queue.pd, srq: Some(id) })
 }

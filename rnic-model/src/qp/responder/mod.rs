@@ -9,6 +9,7 @@ mod execute;
 mod fault;
 mod judge;
 mod landing;
+mod late;
 mod placement;
 mod replays;
 mod responses;
@@ -26,6 +27,8 @@ use super::pair::{Qp, Taken};
 pub(crate) use fault::Fault;
 use judge::{PsnVerdict, judge_psn, judge_sequence};
 use landing::judge_landing;
+use late::Late;
+pub(crate) use late::{place_late, release};
 use replays::Replays;
 use responses::{Response, ResponseQueue};
 pub(crate) use responses::{answered, is_due, next_frame, notified, read_payload, refused};
@@ -60,9 +63,13 @@ pub(crate) struct Responder {
     cnp_not_before: Instant,
     responses: ResponseQueue,
     replays: Replays,
+    /// Answers are held back until then.
+    held_until: Option<Instant>,
+    late: Late,
 }
 
 /// The shortest time between two congestion notifications of one queue pair.
+// [congestion/cnp-rate]
 const CNP_INTERVAL_NS: u64 = 50_000;
 
 impl Responder {
@@ -78,6 +85,8 @@ impl Responder {
             cnp_not_before: Instant::ZERO,
             responses: ResponseQueue::default(),
             replays: Replays::default(),
+            held_until: None,
+            late: Late::default(),
         }
     }
 
@@ -89,6 +98,7 @@ impl Responder {
     }
 
     /// Changes how many READs and atomics may be open. What is open stays.
+    // [qp-attributes/depth-while-open]
     pub(crate) fn set_depth(&mut self, depth: u8) {
         self.responses.resize(usize::from(depth));
         self.replays.resize(usize::from(depth));
@@ -99,6 +109,7 @@ impl Responder {
         let spare = self.spare.take();
         self.responses.clear();
         self.replays.clear();
+        self.late.forget();
         self.cnp_due = false;
         match core::mem::replace(&mut self.message, Message::Idle) {
             Message::Send { taken, .. } => Some(taken),
@@ -139,8 +150,13 @@ pub(crate) fn on_request<M: Memory + ?Sized>(
     packet: &Packet<'_>,
 ) {
     if qp.state() == QpState::Rtr && !qp.responder.established {
+        // [events/comm-established]
         qp.responder.established = true;
         shared.raise(AsyncEvent::CommunicationEstablished(qp.num));
+    }
+    place_late(qp, shared, memory);
+    if qp.state() == QpState::Err {
+        return;
     }
     if qp.init.qp_type.is_reliable() {
         on_reliable(qp, shared, memory, facts, packet);
@@ -149,6 +165,7 @@ pub(crate) fn on_request<M: Memory + ?Sized>(
     }
 }
 
+// [completions/success-means-done] [read-atomic/ordered-with-writes]
 fn on_reliable<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -159,7 +176,9 @@ fn on_reliable<M: Memory + ?Sized>(
     match judge_psn(qp.responder.expected, packet.bth.psn()) {
         PsnVerdict::Expected => {}
         PsnVerdict::Duplicate => return duplicate::on_duplicate(qp, shared, facts, packet),
+        // [rc-responder/gap-one-nak] [rnr/later-dropped]
         PsnVerdict::Gap if qp.responder.nak_sent => return shared.count(Counter::DropPsnGap),
+        // [rc-responder/gap-nak] [connection-setup/psn-mismatch-ahead]
         PsnVerdict::Gap => {
             shared.count(Counter::OutOfSequenceRequest);
             return qp.responder.refuse(Syndrome::Nak(NakCode::PsnSequence));
@@ -169,17 +188,21 @@ fn on_reliable<M: Memory + ?Sized>(
     match verdict {
         Ok(psns) => {
             qp.responder.nak_sent = false;
+            // [rc-responder/psn-expected]
             qp.responder.expected = qp.responder.expected.plus(psns);
+            // [acknowledgement-retry/ack-on-request]
             if packet.bth.ack_req() && matches!(facts.operation, Operation::Send | Operation::Write)
             {
                 qp.responder.acknowledge(shared);
             }
+            late::put_off(qp, shared);
         }
         Err(fault) => fail(qp, shared, fault),
     }
 }
 
 /// A packet that is in sequence. Returns how many sequence numbers it takes.
+// [rc-responder/check-order]
 fn judge_and_execute<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -194,10 +217,13 @@ fn judge_and_execute<M: Memory + ?Sized>(
 
 /// A request of RC cannot be carried out: the peer is told, and unless it may try again both
 /// ends go to error (IBA 9.9.3).
+// [rc-responder/error-nak-and-err] [attacks/one-packet-kill] [attacks/key-wrong-guess-costs]
 fn fail(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
     if shared.profile.responder_errors_counted || fault == Fault::NotReady {
         shared.count(fault.counter());
     }
+    // [rnr/nak] [rnr/responder-unharmed] [srq/empty-rnr] [xrc/not-ready]
+    // [events/no-event-rnr-sequence]
     if let Fault::NotReady = fault {
         let timer = qp.attr.min_rnr_timer;
         return qp.responder.refuse(Syndrome::RnrNak { timer });
@@ -213,6 +239,7 @@ fn fail(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
         }
         _ => false,
     };
+    // [events/no-event-when-receive-fails]
     if !reported
         && let Some(event) = fault.event(qp.num)
         && (shared.profile.access_error_event || !matches!(event, AsyncEvent::QpAccessError(_)))
@@ -225,6 +252,7 @@ fn fail(qp: &mut Qp, shared: &mut Shared, fault: Fault) {
     qp.responder.responses = owed;
 }
 
+// [uc/no-answers] [uc/duplicate-is-new]
 fn on_unreliable<M: Memory + ?Sized>(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -233,23 +261,33 @@ fn on_unreliable<M: Memory + ?Sized>(
     packet: &Packet<'_>,
 ) {
     let psn = packet.bth.psn();
+    // [uc/gap-loses-message]
     if psn != qp.responder.expected {
         // A packet is missing: the message it belonged to is lost, the next one may be whole.
         shared.count(Counter::OutOfSequenceRequest);
         give_up_message(qp, Message::Skip);
     }
     qp.responder.expected = psn.plus(1);
+    // [uc/resync-at-first]
     if facts.place.begins() {
         give_up_message(qp, Message::Idle);
     }
+    // [uc/middle-without-first]
     if qp.responder.message == Message::Skip {
         return shared.count(Counter::DropPsnGap);
     }
     let verdict = judge_and_execute(qp, shared, memory, facts, packet);
-    let Err(fault) = verdict else { return };
+    let Err(fault) = verdict else {
+        if qp.responder.late.is_some() {
+            late::put_off(qp, shared);
+        }
+        return;
+    };
+    // [uc/no-receive] [uc/too-long] [uc/bad-length] [uc/bad-key] [rnr/unreliable-drops]
     shared.count(fault.dropped_counter());
     match (fault, qp.responder.message) {
         // The program's own buffer is at fault: its receive fails, and the queue pair with it.
+        // [uc/receive-bad-lkey]
         (Fault::Local(why), Message::Send { taken, .. }) => {
             qp.responder.message = Message::Idle;
             flush::fail_recv(qp, shared, taken, why);
@@ -260,6 +298,7 @@ fn on_unreliable<M: Memory + ?Sized>(
 }
 
 /// Drops what was received of a UC message; its receive request serves the next one.
+// [uc/partial-write]
 fn give_up_message(qp: &mut Qp, next: Message) {
     if let Message::Send { taken, .. } = qp.responder.message {
         qp.responder.spare = Some(taken);
@@ -269,6 +308,7 @@ fn give_up_message(qp: &mut Qp, next: Message) {
 
 /// A packet of the peer has an opcode that nobody knows. In its turn it is refused as an invalid
 /// request; out of turn it is dropped.
+// [packet-format/unknown-opcode-connected]
 pub(crate) fn on_unknown_opcode(
     qp: &mut Qp,
     shared: &mut Shared,

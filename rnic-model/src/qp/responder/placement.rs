@@ -32,12 +32,15 @@ pub(super) fn atomic_write<M: Memory + ?Sized>(
     judge_length(facts, packet, qp.attr.path_mtu)?;
     let reth = packet.reth().ok_or(Fault::BadLength)?;
     let bytes: [u8; 8] = packet.payload.try_into().map_err(|_| Fault::BadLength)?;
+    // [flush-placement/atomic-write-length]
     if reth.len() != 8 {
         return Err(Fault::BadLength);
     }
+    // [flush-placement/atomic-write-aligned]
     if !reth.va().is_multiple_of(8) {
         return Err(Fault::Misaligned);
     }
+    // [flush-placement/atomic-write-right]
     let grant = remote_grant(qp, shared, pd, reth.rkey(), reth.va(), 8, Access::REMOTE_WRITE)?;
     memory.store(grant.memory, grant.offset, u64::from_ne_bytes(bytes))?;
     answer(qp, shared, pd, reth.rkey(), reth.va());
@@ -46,6 +49,7 @@ pub(super) fn atomic_write<M: Memory + ?Sized>(
 
 /// Everything before it has been carried out already, in order, for there is no cache between the
 /// device and memory: what is left is that nobody who learns of the answer may see older bytes.
+// [flush-placement/flush-after-writes]
 pub(super) fn flush(
     qp: &mut Qp,
     shared: &mut Shared,
@@ -61,12 +65,15 @@ pub(super) fn flush(
     let (placement, selectivity) = flush_asked(packet)?;
     let (key, addr, needs) = (reth.rkey(), reth.va(), placement.rights());
     match selectivity {
+        // [flush-placement/flush-key-checked] [flush-placement/flush-range]
         // Also of length 0, unlike READ and WRITE, the key must be right.
         Selectivity::Range => {
             remote_grant(qp, shared, pd, key, addr, reth.len().into(), needs)?;
         }
+        // [flush-placement/flush-region]
         Selectivity::Region => {
             let side = Side::Remote { qp: qp.num };
+            // [flush-placement/flush-region-right]
             shared.protection.check_whole(key, side, pd, needs)?;
         }
     }
@@ -76,6 +83,7 @@ pub(super) fn flush(
 }
 
 /// Answers, and keeps what is needed to do so again.
+// [flush-placement/flush-response]
 fn answer(qp: &mut Qp, shared: &mut Shared, pd: PdId, key: Key, addr: u64) {
     let responder = &mut qp.responder;
     responder.msn = next_msn(responder.msn);

@@ -20,6 +20,7 @@ pub(super) struct Replays {
 
 impl Replays {
     /// Changes how many there are, and keeps the latest.
+    // [read-atomic/remembered-depth]
     pub(super) fn resize(&mut self, depth: usize) {
         let len = self.ring.len();
         let latest = len.min(depth);

@@ -81,6 +81,7 @@ impl Response {
 /// before, and needs no place before an answer that carries data. READs and atomics take `depth`
 /// places at most, and those that are answered again as many: they take none from new ones.
 #[derive(Debug, Default)]
+// [acknowledgement-retry/responses-in-order]
 pub(super) struct ResponseQueue {
     ring: Vec<Response>,
     depth: usize,
@@ -97,6 +98,7 @@ impl ResponseQueue {
     }
 
     /// Whether one more READ or atomic may be open.
+    // [rc-responder/too-many-reads] [attacks/read-flood]
     pub(super) fn admits_read(&self) -> bool {
         self.admits(false)
     }
@@ -107,6 +109,7 @@ impl ResponseQueue {
 
     /// Adds an answer behind all others. Returns whether it stands for an acknowledgement that was
     /// owed as well.
+    // [acknowledgement-retry/ack-coalesced]
     pub(super) fn push(&mut self, response: Response) -> bool {
         match self.ring.last_mut() {
             // What follows acknowledges as much, so the earlier acknowledgement is not needed.
@@ -168,6 +171,7 @@ impl ResponseQueue {
 pub(crate) fn is_due(qp: &Qp, frame: &FrameOut) -> bool {
     match frame.origin {
         Origin::Cnp => qp.responder.cnp_due,
+        Origin::Late => qp.responder.late.is_some(),
         Origin::Request { .. } | Origin::Response | Origin::Gsi => {
             qp.responder.responses.front().is_some_and(|next| next.psn() == frame.psn)
         }
@@ -180,17 +184,23 @@ pub(crate) fn next_frame(qp: &Qp, frame: &mut FrameOut) -> bool {
         congestion_notification(qp, frame);
         return true;
     }
-    let Some(response) = qp.responder.responses.front() else { return false };
+    if qp.responder.held_until.is_some() {
+        return false;
+    }
+    let Some(response) = qp.responder.responses.front() else { return late(qp, frame) };
     match *response {
+        // [acknowledgement-retry/ack-format]
         Response::Acknowledge { psn, msn, syndrome } => {
             begin(qp, frame, Operation::Acknowledge, Place::Only, psn, 0);
             frame.header.push(&Aeth::new(syndrome, msn));
         }
+        // [read-atomic/atomic-response-format]
         Response::Atomic { psn, original, msn, .. } => {
             begin(qp, frame, Operation::AtomicAcknowledge, Place::Only, psn, 0);
             frame.header.push(&Aeth::new(Syndrome::ACK, msn));
             frame.header.push(&AtomicAckEth::new(original));
         }
+        // [read-atomic/read-response-format]
         Response::Read(ReadRest { psn, pd, key, addr, left, msn, begun, .. }) => {
             let len = left.min(qp.attr.path_mtu.bytes());
             let place = place(!begun, len == left);
@@ -220,6 +230,14 @@ fn begin(
     frame.begin(qp, Origin::Response, psn, &bth);
 }
 
+// [congestion/cnp-format]
+/// What was held back has nothing to wait for any more: a frame that is never sent brings it to memory.
+fn late(qp: &Qp, frame: &mut FrameOut) -> bool {
+    let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, Psn::new(0));
+    frame.begin(qp, Origin::Late, Psn::new(0), &bth);
+    qp.responder.late.is_some()
+}
+
 fn congestion_notification(qp: &Qp, frame: &mut FrameOut) {
     let psn = Psn::new(0);
     let bth = Bth::new(Opcode::CNP, qp.attr.dest_qp, psn).with_pkey(qp.pkey).with_becn(true);
@@ -228,6 +246,7 @@ fn congestion_notification(qp: &Qp, frame: &mut FrameOut) {
 }
 
 /// Copies what a READ response carries. The right to it is judged again as it leaves.
+// [read-atomic/read-rights-again] [read-atomic/read-current-bytes] [attacks/dereg-in-flight]
 pub(crate) fn read_payload<M: Memory + ?Sized>(
     qp: &Qp,
     shared: &Shared,
@@ -246,6 +265,7 @@ pub(crate) fn answered(qp: &mut Qp) {
     if let Response::Read(rest) = first
         && rest.left > mtu
     {
+        // [read-atomic/read-response-psn]
         rest.psn = rest.psn.plus(1);
         rest.addr = rest.addr.wrapping_add(u64::from(mtu));
         rest.left -= mtu;

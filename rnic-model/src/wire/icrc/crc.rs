@@ -6,6 +6,7 @@
 //! into an empty register, leave there.
 
 /// P without x^32, reflected.
+// [icrc/polynomial]
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// x^0.
@@ -160,7 +161,7 @@ pub(super) const fn feed_slowly(mut register: u32, bytes: &[u8]) -> u32 {
 }
 
 /// Up to this many bytes the tables here beat the start-up cost of vector instructions.
-const SHORT: usize = 32;
+pub(super) const SHORT: usize = 32;
 
 /// The register after `bytes`.
 #[inline]
@@ -174,9 +175,18 @@ pub(super) fn feed(register: u32, bytes: &[u8]) -> u32 {
     !hasher.finalize()
 }
 
+/// The register after 12 bytes, all of which are looked up at once.
+#[inline]
+pub(super) fn feed_12(register: u32, bytes: [u8; 12]) -> u32 {
+    let [b0, b1, b2, b3, behind @ ..] = bytes;
+    let [b0, b1, b2, b3] = (register ^ u32::from_le_bytes([b0, b1, b2, b3])).to_le_bytes();
+    let [b4, b5, b6, b7, b8, b9, b10, b11] = behind;
+    after_all([b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11])
+}
+
 /// As [`feed`], 16 bytes at a time.
 #[inline]
-fn feed_short(mut register: u32, bytes: &[u8]) -> u32 {
+pub(super) fn feed_short(mut register: u32, bytes: &[u8]) -> u32 {
     let (blocks, rest) = bytes.as_chunks::<16>();
     for block in blocks {
         let [b0, b1, b2, b3, behind @ ..] = *block;
@@ -296,6 +306,9 @@ mod tests {
             let expected = feed_slowly(register, &bytes);
             prop_assert_eq!(feed(register, &bytes), expected);
             prop_assert_eq!(feed_short(register, &bytes), expected);
+            if let Some((first, rest)) = bytes.split_first_chunk() {
+                prop_assert_eq!(feed(feed_12(register, *first), rest), expected);
+            }
         }
     }
 }

@@ -15,14 +15,15 @@ mod tests;
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use self::crc::{FieldEffect, feed, feed_slowly, field_from_effect};
-use super::Route;
+use self::crc::{FieldEffect, SHORT, feed, feed_12, feed_short, feed_slowly, field_from_effect};
 use super::ip::{Ipv4Header, Ipv6Header, UdpHeader};
+use super::{Bth, Route};
 
 /// Length of the ICRC in bytes.
 pub const ICRC_LEN: usize = 4;
 
 /// In the packet: FECN, BECN and 6 reserved bits.
+// [icrc/bth-resv8a-masked]
 const MASKED_BYTE: usize = 4;
 
 /// Bytes between the identification of an IPv4 header without options and the packet.
@@ -87,6 +88,7 @@ pub(super) fn low_16(len: usize) -> u16 {
 }
 
 /// The register after 8 bytes of ones, which stand for the link layer.
+// [icrc/seed]
 const AFTER_ONES: u32 = feed_slowly(!0, &[0xff; 8]);
 
 /// The state of an ICRC in front of the packet: everything up to the end of the UDP header.
@@ -145,6 +147,7 @@ impl IcrcSeed {
     /// [`IcrcSeed::from_headers`]) stay as they are.
     #[must_use]
     #[inline]
+    // [icrc/ipv4-identification-covered]
     pub fn with_identification(self, identification: u16) -> Self {
         match self.identification {
             Some(old) => Self {
@@ -155,109 +158,71 @@ impl IcrcSeed {
         }
     }
 
-    /// Starts on a packet that comes in pieces.
-    #[must_use]
-    #[inline]
-    pub const fn digest(&self) -> IcrcDigest {
-        IcrcDigest { register: self.register, len: 0, identification: self.identification }
-    }
-
     /// The ICRC of `packet`, as it stands on the wire.
     #[must_use]
     #[inline]
+    // [icrc/covers-whole-datagram] [icrc/byte-order]
     pub fn finish(&self, packet: &[u8]) -> [u8; ICRC_LEN] {
-        self.digest_of(packet).finish()
+        (!feed_packet(self.register, packet)).to_le_bytes()
     }
 
     /// Judges the ICRC that came with `packet`.
     #[must_use]
     #[inline]
+    // [icrc/every-bit]
     pub fn verify(&self, packet: &[u8], icrc: [u8; ICRC_LEN]) -> IcrcVerdict {
-        self.digest_of(packet).verify(icrc)
+        let difference = !feed_packet(self.register, packet) ^ u32::from_le_bytes(icrc);
+        if difference == 0 {
+            return IcrcVerdict::Full;
+        }
+        match self.solve(packet.len(), difference) {
+            Some(identification) => IcrcVerdict::Solved(identification),
+            None => IcrcVerdict::Bad,
+        }
     }
 
     /// The IPv4 identification with which `icrc` is right, if there is one. Of all wrong ICRCs one
     /// in 65,536 has one too.
     #[must_use]
     pub fn solve_identification(&self, packet: &[u8], icrc: [u8; ICRC_LEN]) -> Option<u16> {
-        self.digest_of(packet).solve_identification(icrc)
+        let difference = !feed_packet(self.register, packet) ^ u32::from_le_bytes(icrc);
+        self.solve(packet.len(), difference)
     }
 
-    #[inline]
-    fn digest_of(&self, packet: &[u8]) -> IcrcDigest {
-        let mut digest = self.digest();
-        digest.update(packet);
-        digest
-    }
-}
-
-/// An ICRC in the making, fed piece by piece.
-#[derive(Clone, Copy, Debug)]
-pub struct IcrcDigest {
-    register: u32,
-    /// Bytes of the packet so far.
-    len: usize,
-    identification: Option<u16>,
-}
-
-impl IcrcDigest {
-    /// Feeds the next bytes of the packet.
-    #[inline]
-    pub fn update(&mut self, piece: &[u8]) {
-        let masked = MASKED_BYTE.checked_sub(self.len);
-        self.len += piece.len();
-        match masked {
-            Some(index) if index < piece.len() => self.update_masked(piece, index),
-            _ => self.register = feed(self.register, piece),
-        }
-    }
-
-    /// Feeds `piece` with ones in place of `piece[index]`.
-    #[inline]
-    fn update_masked(&mut self, piece: &[u8], index: usize) {
-        // The masked byte comes early, so a copy of the first block is enough. 16 bytes are what
-        // the CRC takes in one step.
-        if index == MASKED_BYTE
-            && let Some((first, rest)) = piece.split_first_chunk::<16>()
-        {
-            let mut block = *first;
-            block[MASKED_BYTE] = 0xff;
-            self.register = feed(feed(self.register, &block), rest);
-        } else {
-            let (before, rest) = piece.split_at(index);
-            self.register = feed(feed(self.register, before), &[0xff]);
-            self.register = feed(self.register, rest.get(1..).unwrap_or_default());
-        }
-    }
-
-    /// The ICRC of what was fed, as it stands on the wire.
-    #[must_use]
-    #[inline]
-    pub fn finish(&self) -> [u8; ICRC_LEN] {
-        (!self.register).to_le_bytes()
-    }
-
-    /// Judges the ICRC that came with what was fed.
-    #[must_use]
-    #[inline]
-    pub fn verify(&self, icrc: [u8; ICRC_LEN]) -> IcrcVerdict {
-        if self.finish() == icrc {
-            return IcrcVerdict::Full;
-        }
-        match self.solve_identification(icrc) {
-            Some(identification) => IcrcVerdict::Solved(identification),
-            None => IcrcVerdict::Bad,
-        }
-    }
-
-    /// As [`IcrcSeed::solve_identification`].
-    #[must_use]
-    pub fn solve_identification(&self, icrc: [u8; ICRC_LEN]) -> Option<u16> {
+    /// The identification that changes the ICRC of a packet of `len` bytes by `difference`.
+    fn solve(&self, len: usize, difference: u32) -> Option<u16> {
         let assumed = self.identification?;
-        let behind = u16::try_from(self.len).ok()?.checked_add(BEHIND_IDENTIFICATION)?;
-        let difference = !self.register ^ u32::from_le_bytes(icrc);
+        let behind = u16::try_from(len).ok()?.checked_add(BEHIND_IDENTIFICATION)?;
         Some(assumed ^ field_from_effect(difference, behind)?)
     }
+}
+
+/// Vector instructions take the CRC in blocks of this many bytes or a part of it; what is left over
+/// costs as much as several blocks.
+const BLOCK: usize = 128;
+
+/// The register after a packet, one byte of which is masked.
+#[inline]
+fn feed_packet(register: u32, packet: &[u8]) -> u32 {
+    let Some((bth, rest)) = packet.split_first_chunk() else {
+        return feed_stump(register, packet);
+    };
+    let mut masked: [u8; size_of::<Bth>()] = *bth;
+    masked[MASKED_BYTE] = 0xff;
+    let register = feed_12(register, masked);
+    // Headers are short, and payloads mostly multiples of a block: what makes no block goes first.
+    let odd = rest.len() % BLOCK;
+    match rest.split_at_checked(odd) {
+        Some((odd, blocks)) if odd.len() <= SHORT => feed(feed_short(register, odd), blocks),
+        _ => feed(register, rest),
+    }
+}
+
+/// As [`feed_packet`], of what is shorter than any packet.
+#[cold]
+fn feed_stump(register: u32, packet: &[u8]) -> u32 {
+    let mask = |(at, &byte): (usize, &u8)| if at == MASKED_BYTE { 0xff } else { byte };
+    packet.iter().enumerate().fold(register, |register, byte| feed_short(register, &[mask(byte)]))
 }
 
 /// What an ICRC proves.

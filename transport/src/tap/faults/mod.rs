@@ -6,7 +6,7 @@
 
 mod link;
 mod parse;
-mod random;
+pub(crate) mod random;
 mod rules;
 mod store;
 #[cfg(test)]

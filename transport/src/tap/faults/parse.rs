@@ -72,6 +72,14 @@ impl FaultRules {
     /// # Errors
     /// Which item is wrong, and what is allowed.
     pub fn parse(text: &str) -> Result<Self, ParseFaultsError> {
+        Self::parse_seeded(text, 0)
+    }
+
+    /// The same; `otherwise` is the seed of a text that names none.
+    ///
+    /// # Errors
+    /// As [`FaultRules::parse`].
+    pub fn parse_seeded(text: &str, otherwise: u64) -> Result<Self, ParseFaultsError> {
         let mut parsed = Parsed::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             parsed
@@ -80,7 +88,7 @@ impl FaultRules {
         }
         let Parsed { faults, matches, seed, .. } = parsed;
         let rule = |(index, (_, pick, effect))| {
-            FaultRule::in_list(matches.clone(), pick, effect, seed.unwrap_or(0), index)
+            FaultRule::in_list(matches.clone(), pick, effect, seed.unwrap_or(otherwise), index)
         };
         Ok((0..).zip(faults).map(rule).fold(Self::new(), Self::with))
     }

@@ -3,17 +3,17 @@
 /// The generator SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 /// 2014).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// A stream of its own for each `stream` of a seed.
-    pub(super) fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut whitened = Self(seed);
         let start = whitened.next();
         Self(start ^ stream.wrapping_mul(0xd134_2543_de82_ef95))
     }
 
-    pub(super) const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,13 +22,13 @@ impl Random {
     }
 
     /// A number below `bound`; 0 if that is 0.
-    pub(super) fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let wide = (u128::from(self.next()) * u128::from(bound)) >> 64;
         u32::try_from(wide).unwrap_or(0)
     }
 
     /// True in `ppm` of a million cases.
-    pub(super) fn chance(&mut self, ppm: u32) -> bool {
+    pub(crate) fn chance(&mut self, ppm: u32) -> bool {
         self.below(1_000_000) < ppm
     }
 }

@@ -113,6 +113,12 @@ impl Forge {
         self
     }
 
+    /// Another syndrome, of a response that has one.
+    pub(crate) fn says(mut self, syndrome: Syndrome) -> Self {
+        self.aeth = self.aeth.map(|(_, msn)| (syndrome, msn));
+        self
+    }
+
     pub(crate) fn invalidate(mut self, key: Key) -> Self {
         self.invalidate = Some(key);
         self

@@ -402,6 +402,7 @@ fn wrong_keys_ranges_and_rights() {
 }
 
 #[test]
+// [protection/memory-gone]
 fn memory_that_is_gone() {
     MEMORY.iter().for_each(check);
 }

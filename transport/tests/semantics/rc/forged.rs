@@ -221,3 +221,30 @@ fn an_acknowledgement_of_all_ends_all_that_needs_no_data() {
     bench.inject(B, &Forge::acknowledge(4, Syndrome::ACK));
     assert_eq!(bench.count(A, Counter::DropStaleResponse), 1);
 }
+
+#[test]
+fn a_response_with_data_that_does_not_acknowledge_is_a_bad_one() {
+    let syndromes = [
+        Syndrome::Nak(NakCode::RemoteAccess),
+        Syndrome::RnrNak { timer: 1 },
+        Syndrome::Reserved(0x40),
+    ];
+    for syndrome in syndromes {
+        for atomic in [false, true] {
+            let mut bench = super::setup().pair();
+            let b = bench.remote(B);
+            bench.tap.rule(|_| Fate::Drop);
+            let op = if atomic { b.add(0, 1) } else { b.read(0) };
+            bench.post(A, wr(1, op).at(0..8));
+            bench.frames();
+            let before = bench.bytes(A, 0..8);
+            let response = match atomic {
+                true => Forge::atomic_response(0, 5),
+                false => Forge::read_response(Only, 0).count_up(0, 8),
+            };
+            bench.inject(B, &response.says(syndrome));
+            assert_eq!(bench.sends(A), [(1, BadResponseError)], "{syndrome:?} {atomic}");
+            assert_eq!((bench.bytes(A, 0..8), bench.state(A)), (before, Err));
+        }
+    }
+}

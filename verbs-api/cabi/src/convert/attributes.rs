@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 
+use softrnic_model::planted;
 use softrnic_model::verbs::{
     AddressVector, DeviceAttributes, Gid, Mtu, PortAttributes, PortState, Psn, QpAttributeMask,
     QpAttributes, QpCapabilities, QpNum, QpState, QpType,
@@ -264,7 +265,11 @@ pub(crate) fn qp_changes(
     attr: &ibv_qp_attr,
     mask: c_int,
 ) -> Result<(QpAttributes, QpAttributeMask)> {
-    let mask = QpAttributeMask::from_bits(mask.cast_unsigned()).ok_or(Errno::INVALID)?;
+    let known = QpAttributeMask::from_bits_truncate(mask.cast_unsigned());
+    if known.bits() != mask.cast_unsigned() && !planted::has(planted::Fault::Mask) {
+        return Err(Errno::INVALID);
+    }
+    let mask = known;
     let has = |bit| mask.contains(bit);
     let mut to = QpAttributes::default();
     if has(QpAttributeMask::STATE) {

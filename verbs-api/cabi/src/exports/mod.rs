@@ -4,6 +4,7 @@
 //! to the compiler, which would otherwise list them in its own version script without a version.
 //! `name@@VERSION` is what new programs are linked to, `name@VERSION` what older ones ask for.
 
+mod own;
 mod private;
 mod public;
 mod rdmacm;
@@ -11,7 +12,7 @@ mod rdmacm;
 /// Exports a function by a name and a version: `path, "name", "@@VERSION"`.
 macro_rules! export_one {
     ($function:path, $name:literal, $version:literal) => {
-        #[cfg(not(test))]
+        #[cfg(not(any(test, fuzzing)))]
         core::arch::global_asm!(
             concat!(".globl \"__", $name, $version, "\""),
             concat!(".type \"__", $name, $version, "\",@function"),
@@ -21,8 +22,8 @@ macro_rules! export_one {
             concat!(".symver \"__", $name, $version, "\",\"", $name, $version, "\",remove"),
             function = sym $function,
         );
-        // A test exports nothing; the function is there all the same.
-        #[cfg(test)]
+        // A test or fuzzer exports nothing; the function is there all the same.
+        #[cfg(any(test, fuzzing))]
         const _: () = $crate::exports::is_there($function);
     };
 }
@@ -36,20 +37,20 @@ macro_rules! export {
 }
 pub(crate) use export;
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) const fn is_there<F: Copy>(_: F) {}
 
-#[cfg(all(not(test), target_arch = "x86_64"))]
+#[cfg(all(not(any(test, fuzzing)), target_arch = "x86_64"))]
 macro_rules! jump {
     () => {
         "jmp {function}"
     };
 }
-#[cfg(all(not(test), target_arch = "aarch64"))]
+#[cfg(all(not(any(test, fuzzing)), target_arch = "aarch64"))]
 macro_rules! jump {
     () => {
         "b {function}"
     };
 }
-#[cfg(not(test))]
+#[cfg(not(any(test, fuzzing)))]
 pub(crate) use jump;

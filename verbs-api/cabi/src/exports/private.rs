@@ -128,7 +128,7 @@ export! {
 /// A variable of one byte: `false`.
 macro_rules! export_false {
     ($($name:literal),+) => { $(
-        #[cfg(not(test))]
+        #[cfg(not(any(test, fuzzing)))]
         core::arch::global_asm!(
             ".pushsection .data.softrnic_false,\"aw\",@progbits",
             concat!(".globl \"__", $name, "\""),

@@ -1,64 +1,46 @@
-//! The public structs of libibverbs as C sees them (rdma-core v64; what differs in older versions is
-//! said where it does), with the names that C gives them.
-//!
-//! Sizes and offsets are facts, so each struct is written as a table of them: the compiler checks the
-//! table against the layout that `repr(C)` gives, and a test checks it against the installed headers.
-//! Enums are plain integers, for C may put any number into one.
+//! The public structs of libibverbs ([`softrnic_ffi`]) as this library hands them out: pointers are
+//! [`Ptr`]s, and functions are safe ones, for they are ours.
 #![expect(
     non_camel_case_types,
     reason = "the names of C, so that a reader finds them in the headers"
 )]
 
-mod attributes;
-mod context;
-mod objects;
 #[cfg(test)]
 mod tests;
-mod work;
+mod unions;
 
-pub(crate) use attributes::*;
-pub(crate) use context::*;
-pub(crate) use objects::*;
-pub(crate) use work::*;
+use core::ffi::{c_int, c_void};
 
-/// One struct of the table.
-#[cfg(test)]
-pub(crate) struct Layout {
-    pub(crate) name: &'static str,
-    pub(crate) size: usize,
-    /// How C calls a field, its offset, its size.
-    pub(crate) fields: &'static [(&'static str, usize, usize)],
-}
+pub(crate) use softrnic_ffi::{Absent, Cond, Mutex, layout};
 
-/// Declares structs with the offset of each field: `struct name: SIZE { field: type = OFFSET }`. A field
-/// that C reaches by another path says so after a slash.
-macro_rules! layout {
-    ($table:ident: $($(#[$meta:meta])* struct $name:ident: $size:literal {
-        $($field:ident: $type:ty = $at:literal $(/ $path:literal)?),* $(,)?
-    })*) => {
-        $(
-            $(#[$meta])*
-            #[repr(C)]
-            #[derive(Clone, Copy)]
-            pub(crate) struct $name { $(pub(crate) $field: $type),* }
+use crate::object::Ptr;
+use crate::objects as of;
 
-            const _: () = {
-                assert!(size_of::<$name>() == $size);
-                $(assert!(core::mem::offset_of!($name, $field) == $at);)*
-            };
-        )*
+/// `ibv_sge` has the layout of the device's own element, so lists are passed on as they are.
+pub(crate) type ibv_sge = softrnic_model::verbs::Sge;
 
-        #[cfg(test)]
-        pub(crate) const $table: &[$crate::layout::Layout] = &[$($crate::layout::Layout {
-            name: stringify!($name),
-            size: $size,
-            fields: &[$((layout!(@name $field $($path)?), $at, size_of::<$type>())),*],
-        }),*];
-    };
-    (@name $field:ident) => { stringify!($field) };
-    (@name $field:ident $path:literal) => { $path };
-}
-pub(crate) use layout;
+const _: () = {
+    use core::mem::offset_of;
+    assert!(size_of::<ibv_sge>() == 16 && align_of::<ibv_sge>() == 8);
+    assert!(offset_of!(ibv_sge, addr) == 0);
+    assert!(offset_of!(ibv_sge, length) == 8);
+    assert!(offset_of!(ibv_sge, lkey) == 12);
+};
+
+softrnic_ffi::work!();
+softrnic_ffi::attributes!();
+softrnic_ffi::objects!(extern "C");
+softrnic_ffi::context!(extern "C");
+
+/// How far [`ibv_context`] is from the start of the record that it ends.
+pub(crate) const CONTEXT_AT: usize = core::mem::offset_of!(verbs_context, context);
+const _: () = assert!(CONTEXT_AT + size_of::<ibv_context>() == size_of::<verbs_context>());
+
+/// Sizes that only some calls carry.
+const _: () = {
+    assert!(size_of::<ibv_qp_cap>() == 20);
+    assert!(size_of::<Option<Ptr<of::Context>>>() == size_of::<*mut ibv_context>());
+};
 
 /// A struct of which every bit pattern is a value, the zero one above all.
 ///
@@ -95,6 +77,7 @@ zeroed!(
     ibv_pd,
     ibv_port_attr,
     ibv_qp_attr,
+    ibv_qp_cap,
     ibv_qp_ex,
     ibv_qp_init_attr,
     ibv_send_wr,

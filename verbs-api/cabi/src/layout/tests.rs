@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
 
-use super::{Layout, attributes::ATTRIBUTES, context::CONTEXT, objects::OBJECTS, work::WORK};
+use softrnic_ffi::Layout;
+
+use super::{ATTRIBUTES, CONTEXT, OBJECTS, WORK};
 use crate::kernel::KERNEL;
 use crate::rdmacm::layout::RDMACM;
 

@@ -27,7 +27,7 @@ use super::{
     Cm, CmDevice, CmError, CmEvent, CmId, CmOption, CmSink, ConnParam, ConnectionManager,
     EventChannelId, IdInfo, Path, Resolver,
 };
-use crate::emulated::events::EventQueue;
+use crate::machine::events::EventQueue;
 use crate::provider::{Context, Timeout};
 use ids::Id;
 

@@ -1,0 +1,158 @@
+//! One page that needs nothing else: every rule with its text, clause, cases and verdicts, and of what
+//! failed the packet ladder.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::junit::escape;
+use super::{CaseResult, Report, Status};
+use crate::rules::{Rule, family_of};
+
+/// The results as a page. `rules` are all that there are, also those without cases.
+#[must_use]
+pub fn html(report: &Report, rules: &BTreeMap<String, Rule>) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_page(&mut out, report, rules);
+    out
+}
+
+const STYLE: &str = include_str!("page.css");
+
+fn write_page(
+    out: &mut String,
+    report: &Report,
+    rules: &BTreeMap<String, Rule>,
+) -> std::fmt::Result {
+    let device = escape(&report.device);
+    writeln!(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">")?;
+    writeln!(out, "<title>Conformance of {device}</title>\n<style>\n{STYLE}</style></head><body>")?;
+    writeln!(out, "<h1>Conformance of {device}</h1>")?;
+    writeln!(
+        out,
+        "<p>Judged by softrnic {} in {}.{:03} s.</p>",
+        escape(&report.judge),
+        report.took_ms / 1000,
+        report.took_ms % 1000
+    )?;
+    write_table(out, report)?;
+    let results = report.by_rule();
+    let mut family = "";
+    // Rules in the order of families; what has cases but no page is shown all the same.
+    let ids = rules.keys().map(String::as_str).chain(results.keys().copied());
+    let ids: std::collections::BTreeSet<&str> = ids.collect();
+    for id in ids {
+        if family_of(id) != family {
+            family = family_of(id);
+            writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escape(family))?;
+        }
+        let cases = results.get(id).map_or(&[][..], Vec::as_slice);
+        write_rule(out, id, rules.get(id), cases)?;
+    }
+    writeln!(out, "</body></html>")
+}
+
+fn write_table(out: &mut String, report: &Report) -> std::fmt::Result {
+    writeln!(out, "<table><thead><tr><th>family<th>rules<th>cases")?;
+    for status in Status::ALL {
+        write!(out, "<th>{status}")?;
+    }
+    writeln!(out, "</thead><tbody>")?;
+    for (family, tally) in report.tally() {
+        let name = escape(&family);
+        write!(out, "<tr><td><a href=\"#{name}\">{name}</a>")?;
+        write!(out, "<td>{}<td>{}", tally.rules.len(), tally.cases())?;
+        for status in Status::ALL {
+            match tally.count(status) {
+                0 => write!(out, "<td>")?,
+                count => write!(out, "<td class=\"{}\">{count}", class(status))?,
+            }
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "</tbody></table>")
+}
+
+const fn class(status: Status) -> &'static str {
+    match status {
+        Status::Pass => "pass",
+        Status::Fail => "fail",
+        Status::NotApplicable => "na",
+        Status::Deviation => "deviation",
+        Status::StaleDeviation => "stale",
+    }
+}
+
+fn write_rule(
+    out: &mut String,
+    id: &str,
+    rule: Option<&Rule>,
+    cases: &[&CaseResult],
+) -> std::fmt::Result {
+    let name = escape(id);
+    writeln!(out, "<section id=\"{name}\"><h3>{name}</h3>")?;
+    if let Some(rule) = rule {
+        writeln!(out, "<p>{}</p>", escape(&rule.text))?;
+        writeln!(out, "<p class=\"clause\">Clause: {}</p>", escape(&rule.clause))?;
+    }
+    if cases.is_empty() {
+        return writeln!(out, "<p class=\"clause\">no case in this run</p></section>");
+    }
+    writeln!(out, "<ul>")?;
+    for case in cases {
+        let (status, class) = (case.status, class(case.status));
+        let variant = case.name.strip_prefix(id).unwrap_or(&case.name).trim_start_matches('/');
+        write!(out, "<li><b class=\"{class}\">{status}</b> {}", escape(variant))?;
+        if !case.message.is_empty() {
+            write!(out, ": {}", escape(&case.message))?;
+        }
+        if !case.ladder.is_empty() {
+            write_ladder(out, case)?;
+        }
+        writeln!(out, "</li>")?;
+    }
+    writeln!(out, "</ul></section>")
+}
+
+fn write_ladder(out: &mut String, case: &CaseResult) -> std::fmt::Result {
+    writeln!(out, "<table class=\"ladder\"><thead><tr><th>time<th>who<th>what</thead><tbody>")?;
+    for rung in &case.ladder {
+        let arrow = match rung.who.as_str() {
+            "peer" => "peer &rarr;",
+            "device" => "&larr; device",
+            other => other,
+        };
+        let (us, ns) = (rung.at_ns / 1000, rung.at_ns % 1000);
+        write!(out, "<tr><td>{us}.{ns:03} us<td>{arrow}<td>{}", escape(&rung.what))?;
+        if let Some(expected) = &rung.expected {
+            write!(out, "<div class=\"expected\">expected: {}</div>", escape(expected))?;
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "</tbody></table>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::report;
+
+    #[test]
+    fn a_page_shows_rules_cases_and_ladders() {
+        let rule = |id: &str| Rule {
+            id: id.into(),
+            text: "What <must> happen.".into(),
+            clause: "C9-1 (a source)".into(),
+            line: 1,
+        };
+        let rules = ["uc/a", "uc/without-case"].map(|id| (id.to_owned(), rule(id)));
+        let page = html(&report(), &BTreeMap::from(rules));
+        assert!(page.contains("What &lt;must&gt; happen."));
+        assert!(page.contains("Clause: C9-1 (a source)"));
+        assert!(page.contains("<h3>uc/without-case</h3>") && page.contains("no case in this run"));
+        assert!(page.contains("<h3>ud/b</h3>"), "a case whose rule has no page is shown");
+        assert!(page.contains("expected: NAK_PSN psn=0"));
+        assert!(!page.contains("<because>"));
+        assert!(!page.contains("http"), "nothing is fetched");
+    }
+}

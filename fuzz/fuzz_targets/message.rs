@@ -1,0 +1,2 @@
+#![no_main]
+softrnic_fuzz::target!("message");

@@ -1,0 +1,45 @@
+//! Faults on purpose, one at a time, in builds with `--cfg planted_faults` alone. A fuzz target that
+//! does not find the fault that is planted for it would find no other.
+
+/// A check that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fault {
+    /// Fragments pass for whole IPv4 datagrams.
+    Fragment = 1,
+    /// A range may wrap around the end of the addresses.
+    Range,
+    /// Local keys of other protection domains serve.
+    Domain,
+    /// A request that comes again after the one behind it is carried out again.
+    Again,
+    /// A packet that was not sent yet can be acknowledged.
+    Ahead,
+    /// What is left over at the end of a message of the port service is ignored.
+    LeftOver,
+    /// Queue pair attributes of C are taken whatever bits the mask has.
+    Mask,
+}
+
+#[cfg(planted_faults)]
+static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
+
+/// From now on this fault is there.
+#[cfg(planted_faults)]
+pub fn plant(fault: Fault) {
+    PLANTED.store(fault as u8, core::sync::atomic::Ordering::Relaxed);
+}
+
+/// Whether this fault is there.
+#[cfg(planted_faults)]
+#[must_use]
+pub fn has(fault: Fault) -> bool {
+    PLANTED.load(core::sync::atomic::Ordering::Relaxed) == fault as u8
+}
+
+/// Whether this fault is there: no.
+#[cfg(not(planted_faults))]
+#[must_use]
+pub const fn has(_fault: Fault) -> bool {
+    false
+}

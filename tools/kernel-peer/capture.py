@@ -1,0 +1,74 @@
+"""What passed on the wire, as QEMU has recorded it: ICRCs, and what a dissector says."""
+
+import pathlib
+import shutil
+import struct
+import subprocess
+import zlib
+
+ROCE_PORT = 4791
+ETHERNET, VLAN_IPV4, IPV6 = 14, 0x0800, 0x86DD
+UDP = 17
+
+
+def masked(frame):
+    """The bytes of a RoCEv2 frame that its ICRC covers, and the ICRC; None for other frames."""
+    kind = struct.unpack_from("!H", frame, 12)[0]
+    packet = bytearray(frame[ETHERNET:])
+    if kind == VLAN_IPV4 and len(packet) >= 28 and packet[9] == UDP:
+        header, total = (packet[0] & 15) * 4, struct.unpack_from("!H", packet, 2)[0]
+        for at in (1, 8, 10, 11):  # type of service, time to live, checksum
+            packet[at] = 0xFF
+    elif kind == IPV6 and len(packet) >= 48 and packet[6] == UDP:
+        header, total = 40, 40 + struct.unpack_from("!H", packet, 4)[0]
+        packet[0] |= 0x0F
+        for at in (1, 2, 3, 7):  # traffic class, flow label, hop limit
+            packet[at] = 0xFF
+    else:
+        return None
+    if struct.unpack_from("!H", packet, header + 2)[0] != ROCE_PORT or total > len(packet) or total < header + 24:
+        return None
+    packet = packet[:total]
+    packet[header + 6:header + 8] = b"\xff\xff"  # checksum of UDP
+    packet[header + 12] = 0xFF  # FECN, BECN and reserved bits of the BTH
+    return bytes(8 * [0xFF]) + bytes(packet[:-4]), bytes(packet[-4:])
+
+
+class Wire:
+    """A file of `filter-dump`, read as it grows."""
+
+    def __init__(self, path):
+        self.path, self.offset, self.count = pathlib.Path(path), 24, 0
+
+    def news(self):
+        """What has come since the last look: frames of RoCE, those of them whose ICRC is wrong (by number), and the
+        range of numbers."""
+        first, roce, wrong = self.count + 1, 0, []
+        with open(self.path, "rb") as file:
+            file.seek(self.offset)
+            while len(head := file.read(16)) == 16:
+                kept, length = struct.unpack("<IIII", head)[2:]
+                frame = file.read(kept)
+                if len(frame) < kept:
+                    break
+                self.offset += 16 + kept
+                self.count += 1
+                covered = masked(frame) if kept == length else None
+                if covered:
+                    roce += 1
+                    if zlib.crc32(covered[0]) != struct.unpack("<I", covered[1])[0]:
+                        wrong.append(self.count)
+        return roce, wrong, range(first, self.count + 1)
+
+    def complaints(self):
+        """What the dissector finds wrong with frames of RoCE: text by number of the frame. None: it is not there."""
+        if not shutil.which("tshark"):
+            return None
+        # A UDP checksum of 0 is what RoCEv2 has over IPv6, too; short SENDs are no RPC.
+        told = subprocess.run(
+            ["tshark", "-n", "-r", self.path, "--disable-protocol", "rpcordma", "-o", "udp.ignore_ipv6_zero_checksum:TRUE",
+             "-Y", "udp.dstport == 4791 && (_ws.malformed || _ws.expert.severity >= 0x600000)",
+             "-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message", "-e", "_ws.col.Info"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        lines = (line.split("\t", 1) for line in told.stdout.splitlines())
+        return {int(number): text for number, text in lines}

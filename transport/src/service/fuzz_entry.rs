@@ -1,0 +1,17 @@
+//! Messages, read and written again.
+
+use super::message::{Answer, Request};
+
+/// What a request means, written anew; `None` if it is refused.
+#[must_use]
+pub fn request(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (sequence, request) = Request::from_bytes(bytes).ok()?;
+    Some(request.to_bytes(sequence))
+}
+
+/// What an answer means, written anew; `None` if it is refused.
+#[must_use]
+pub fn answer(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (sequence, answer) = Answer::from_bytes(bytes).ok()?;
+    Some(answer.to_bytes(sequence))
+}
