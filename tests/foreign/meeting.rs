@@ -38,6 +38,8 @@ pub(crate) struct Meeting<'a> {
     /// Whether the server ends by itself; else it is killed.
     pub(crate) server_ends: bool,
     pub(crate) setting: Setting<'a>,
+    /// How long the server is alone at first: of programs that ask nobody whether anybody is there.
+    pub(crate) head_start: Duration,
     /// The path of the program, if it is not to be looked for by its name.
     pub(crate) program: Option<&'a str>,
 }
@@ -50,6 +52,7 @@ impl<'a> Meeting<'a> {
             places: Places::Two,
             server_ends: true,
             setting: Setting::default(),
+            head_start: Duration::ZERO,
             program: None,
         }
     }
@@ -74,21 +77,20 @@ impl<'a> Meeting<'a> {
             let (name, arguments) = line.split_once(' ').unwrap_or((line, ""));
             command.arg(self.program.unwrap_or(name));
             for word in arguments.split_whitespace() {
-                command.arg(match word {
-                    "SERVER" => there.to_string(),
-                    "CLIENT" => here.to_string(),
-                    "PORT" => port.clone(),
-                    word => word.to_owned(),
-                });
+                let word = word.replace("SERVER", &there.to_string());
+                command.arg(word.replace("CLIENT", &here.to_string()).replace("PORT", &port));
             }
             Running::start(command)
         };
         let server = start(self.server, there);
+        std::thread::sleep(self.head_start);
         let begun = Instant::now();
         let client = loop {
-            let client = start(self.client, here).finish();
+            let mut client = start(self.client, here).finish();
+            // Some call that a success.
             let refused = REFUSED.iter().any(|text| client.text.contains(text));
-            if client.good || !refused || !server.is_running() || begun.elapsed() > STARTS {
+            client.good &= !refused;
+            if !refused || !server.is_running() || begun.elapsed() > STARTS {
                 break client;
             }
             std::thread::sleep(Duration::from_millis(50));

@@ -11,18 +11,24 @@ fn fio() {
     if !is_installed("fio", "fio") {
         return;
     }
-    const SERVER: &str = "fio --name=server --ioengine=rdma --bindname=SERVER --port=PORT \
-        --rw=read --bs=64k --size=16m --iodepth=16";
+    // fio asks for no RNR retries, so the server posts a receive for every message at once.
+    const SERVER: &str = "fio --name=server --ioengine=rdma --port=PORT --rw=read --bs=64k \
+        --size=16m --iodepth=256";
     const CLIENT: &str = "fio --name=client --ioengine=rdma --hostname=SERVER --port=PORT \
-        --bs=64k --size=16m --iodepth=16";
-    let clients = [
-        format!("{CLIENT} --rw=write --verb=write"),
-        format!("{CLIENT} --rw=read --verb=read"),
-        format!("{CLIENT} --rw=write --verb=send"),
-    ];
-    all_meet(clients.iter().flat_map(|client| {
-        [Places::Two, Places::One].map(|places| Meeting::new(SERVER, client).at(places))
+        --rw=write --bs=64k --size=16m --iodepth=16";
+    let by_verb = |verb: &str| (SERVER.to_owned(), format!("{CLIENT} --verb={verb}"));
+    // What is sent is verified where it arrives.
+    let (server, client) = by_verb("send");
+    let verified = |how: &str| {
+        (format!("{server} --verify={how}"), format!("{client} --verify=crc32c --do_verify=0"))
+    };
+    let lines = [by_verb("write"), by_verb("read"), by_verb("send"), verified("crc32c")];
+    all_meet(lines.iter().flat_map(|(server, client)| {
+        [Places::Two, Places::One].map(|places| Meeting::new(server, client).at(places))
     }));
+    let (server, client) = verified("md5");
+    let unlike = Meeting::new(&server, &client).run();
+    assert!(unlike.is_err_and(|said| said.contains("verify")), "nothing is verified");
 }
 
 /// libfabric's verbs provider takes no loopback interface, so it gets a network namespace with another
@@ -40,7 +46,8 @@ fn libfabric() {
     const SCRIPT: &str = r#"
         set -e
         ip link set lo up
-        ip link add rdma0 type dummy
+        ip link add rdma0 type veth peer name rdma1
+        ip link set rdma1 up
         ip addr add 192.0.2.1/24 dev rdma0
         ip addr add fd00::1/64 dev rdma0 nodad
         ip link set rdma0 up
@@ -48,7 +55,8 @@ fn libfabric() {
         run fi_info -p verbs
         ping_pong() {
             run fi_pingpong -p verbs -e msg -c "$@" &
-            sleep 1
+            # Until it listens on its TCP port, 47592.
+            until grep -qi ':B9E8 [0-9A-F]*:0000 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done
             run fi_pingpong -p verbs -e msg -c "$@" $to
             wait $!
         }

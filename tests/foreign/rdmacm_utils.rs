@@ -1,6 +1,12 @@
 //! The example programs of librdmacm.
 
-use super::ends::{Running, Setting, free_port, fresh_address, is_installed, on_device};
+use std::process::Command;
+use std::time::Duration;
+
+use super::ends::{
+    Running, Setting, build_libraries, cannot_run, free_port, fresh_address, is_installed,
+    on_device,
+};
 use super::meeting::{Meeting, Places, all_meet};
 
 const PACKAGE: &str = "rdmacm-utils";
@@ -51,7 +57,7 @@ fn persistent_rping() {
             if client.good || !client.text.contains("REJECTED") {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
             client = rping(fresh_address(), &["-c", "-C", "100"]).finish();
         }
         assert!(client.good, "{}", client.text);
@@ -86,6 +92,22 @@ fn udaddy() {
 }
 
 #[test]
+fn mckey() {
+    if !is_installed("mckey", PACKAGE) {
+        return;
+    }
+    // What is sent before the other one has joined is lost, and it would wait for it for ever.
+    let meeting = Meeting {
+        head_start: Duration::from_secs(3),
+        ..Meeting::new(
+            "mckey -m 239.9.9.9 -b SERVER -C 20",
+            "mckey -m 239.9.9.9 -b CLIENT -s -C 20",
+        )
+    };
+    all_meet(everywhere(&meeting));
+}
+
+#[test]
 fn a_thousand_connections() {
     if !is_installed("cmtime", PACKAGE) {
         return;
@@ -105,4 +127,50 @@ fn synchronous_programs() {
         ("rdma_xserver -p PORT -c x", "rdma_xclient -s SERVER -p PORT -c x"),
     ];
     all_meet(lines.iter().flat_map(|(server, client)| everywhere(&Meeting::new(server, client))));
+}
+
+/// IPv6: loopback has one address only, so the ends live in a network namespace of the test's own that
+/// has two, and an interface with a link-local address.
+#[test]
+fn by_ipv6() {
+    if !is_installed("rping", PACKAGE) || !is_installed("ip", "iproute2") {
+        return;
+    }
+    let allowed = Command::new("unshare").args(["-rn", "true"]).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        cannot_run("network namespaces may not be made here");
+        return;
+    }
+    const SCRIPT: &str = r#"
+        set -e
+        ip link set lo up
+        ip addr add fd00::1/128 dev lo nodad
+        ip addr add fd00::2/128 dev lo nodad
+        ip link add rdma0 type veth peer name rdma1
+        ip link set rdma1 up
+        ip link set rdma0 up
+        pair() {
+            "$SOFTRNIC" run -d fd00::1 -- $1 &
+            sleep 1
+            "$SOFTRNIC" run -d fd00::2 -- $2
+            wait $!
+        }
+        pair "rping -s -a ::0 -C 50 -V" "rping -c -a fd00::1 -C 50 -V"
+        pair "rping -s -a fd00::1 -C 50 -V" "rping -c -a fd00::1 -I fd00::2 -C 50 -V"
+        pair "ucmatose -f ipv6 -b ::0" "ucmatose -f ipv6 -s fd00::1"
+        pair "udaddy -f ipv6 -b ::0" "udaddy -f ipv6 -s fd00::1"
+        pair "rdma_server -s fd00::1" "rdma_client -s fd00::1"
+        while ip -6 addr show dev rdma0 scope link | grep -q tentative; do sleep 0.1; done
+        own=$(ip -6 -o addr show dev rdma0 scope link | sed 's/.*inet6 \([^/]*\).*/\1/')
+        "$SOFTRNIC" run -d rdma0 -- rping -s -a "$own%rdma0" -C 20 -V &
+        sleep 1
+        "$SOFTRNIC" run -d rdma0 -- rping -c -a "$own%rdma0" -C 20 -V
+        wait $!
+        echo all is well
+    "#;
+    build_libraries();
+    let mut command = Command::new("unshare");
+    command.args(["-rn", "sh", "-c", SCRIPT]).env("SOFTRNIC", env!("CARGO_BIN_EXE_softrnic"));
+    let ended = Running::start(command).finish();
+    assert!(ended.good && ended.text.contains("all is well"), "{}", ended.text);
 }

@@ -356,6 +356,34 @@ fn requests_go_to_who_listens_and_all_else_to_the_slot_that_it_names() {
 }
 
 #[test]
+fn a_request_waits_a_moment_for_who_will_listen() {
+    let world = World::new();
+    let at = world.place(1).ip;
+    let (mut a, _a) = world.one(1);
+    a.listen_gsi(true).unwrap();
+    let mut sender = Sender::new(&world, 1);
+    let (listening, bound) =
+        (port(7, ListenAt::V4), Reservation { listens: false, ..port(7, ListenAt::V4) });
+    // A moment is over quickly where others have the processor.
+    let heard = (0..20).any(|_| {
+        sender.says(request(7, at));
+        a.reserve(bound).unwrap().unwrap();
+        a.reserve(listening).unwrap().unwrap();
+        let came = channel::wait(&[a.as_fd()], Some(Duration::from_millis(300))).unwrap()[0];
+        if !came {
+            a.release(listening.service, listening.at);
+            assert!(matches!(sender.hears(), Some(Message::Rej(_))));
+        }
+        came
+    });
+    assert!(heard, "it is refused, however soon somebody listens");
+    assert!(matches!(self::heard(&mut a), Message::Req(req) if req == request(7, at)));
+    sender.says(request(8, at));
+    assert!(matches!(sender.hears(), Some(Message::Rej(_))), "nobody came");
+    world.works(2);
+}
+
+#[test]
 fn a_flood_of_requests_leaves_others_their_turn() {
     let world = World::new();
     let at = world.place(1).ip;

@@ -17,11 +17,17 @@ pub(super) const PORTS_IN_RECORD: usize = 64;
 impl Server {
     /// A process wants a port.
     pub(super) fn reserve(&mut self, id: ClientId, sequence: u16, wanted: Reservation) -> Outcome {
-        let answer = match self.grant_port(id, wanted) {
+        let granted = self.grant_port(id, wanted);
+        let answer = match granted {
             Ok(granted) => Answer::Reserved(granted.service),
             Err(why) => Answer::Refused(why),
         };
-        self.answer(id, &answer, sequence, &[])
+        let outcome = self.answer(id, &answer, sequence, &[]);
+        // Behind the answer, for which the process waits.
+        if granted.is_ok_and(|granted| granted.listens) {
+            self.hand_early();
+        }
+        outcome
     }
 
     fn grant_port(&mut self, id: ClientId, wanted: Reservation) -> Result<Reservation, Refusal> {
@@ -59,9 +65,6 @@ impl Server {
             },
         };
         self.enter_port(id, granted);
-        if granted.listens {
-            self.hand_early();
-        }
         Ok(granted)
     }
 

@@ -1,7 +1,7 @@
 //! Addresses and routes (`rdma_bind_addr(3)`, `rdma_resolve_addr(3)`, `rdma_resolve_route(3)`).
 
 use core::ffi::c_int;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use softrnic_verbs::provider::Timeout;
@@ -24,7 +24,18 @@ fn optional(address: *const Storage) -> Result<Option<SocketAddr>> {
 /// Gives an identifier an address of this host.
 pub(super) fn bind(id: &Object<Id>, address: SocketAddr) -> Result<()> {
     id.cm()?;
-    id.manager.with_device_for(|cm| cm.bind(id.number, address))?;
+    let bound = id.manager.with_device_for(|cm| cm.bind(id.number, address));
+    if matches!(bound, Err(Errno(libc::ENODEV))) && address.ip().to_canonical().is_loopback() {
+        // A loopback address that no device has is as good as a wildcard.
+        let mut open = address;
+        open.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        });
+        id.cm()?.bind(id.number, open)?;
+    } else {
+        bound?;
+    }
     id.refresh().map(drop)
 }
 

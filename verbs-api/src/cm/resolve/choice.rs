@@ -53,6 +53,11 @@ pub(super) fn beside<T: AsRef<[GidEntry]>>(
     found.map(|(holder, _, other)| (holder, other))
 }
 
+/// Whether any device has a loopback address.
+pub(super) fn has_loopback<T: AsRef<[GidEntry]>>(devices: &[T]) -> bool {
+    entries(devices).any(|(_, entry)| address_of(entry.gid).is_loopback())
+}
+
 /// The first address of a family that any device has.
 pub(super) fn first<T: AsRef<[GidEntry]>>(v4: bool, devices: &[T]) -> Option<(Holder, SocketAddr)> {
     let of_family = |entry: &GidEntry| entry.gid.as_v4().is_some() == v4;

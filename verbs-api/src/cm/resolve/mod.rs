@@ -91,7 +91,8 @@ impl std::error::Error for ResolveError {}
 
 /// Finds the device and the source address for `destination` (`rdma_resolve_addr(3)`). `bound` is the
 /// own address that must be used; a wildcard in it leaves the choice open. A wildcard as destination is
-/// this host. `devices` are the GID tables of all devices.
+/// this host, and so is a loopback address where no device has any, as on Linux. `devices` are the GID
+/// tables of all devices.
 ///
 /// # Errors
 /// See [`ResolveError`].
@@ -101,12 +102,12 @@ pub fn resolve<T: AsRef<[GidEntry]>>(
     devices: &[T],
 ) -> Result<Resolved, ResolveError> {
     let port = bound.map_or(0, |bound| bound.port());
-    let bound = bound.filter(|bound| !bound.ip().to_canonical().is_unspecified());
+    let bound = bound.filter(|bound| !is_open(*bound, devices));
     if bound.is_some_and(|bound| bound.is_ipv4() != destination.is_ipv4()) {
         return Err(ResolveError::Malformed);
     }
     let (plain, plain_bound) = (canonical(destination), bound.map(canonical));
-    if plain.ip().is_unspecified() {
+    if is_open(plain, devices) {
         return to_this_host(destination, bound, port, devices);
     }
     let source = route::source(plain, plain_bound)?;
@@ -125,6 +126,13 @@ pub fn resolve<T: AsRef<[GidEntry]>>(
         source: in_form_of(source, destination),
         destination,
     })
+}
+
+/// Whether an address leaves the choice open: a wildcard, or a loopback address where no device has any.
+#[must_use]
+pub fn is_open<T: AsRef<[GidEntry]>>(address: SocketAddr, devices: &[T]) -> bool {
+    let ip = canonical(address).ip();
+    ip.is_unspecified() || ip.is_loopback() && !choice::has_loopback(devices)
 }
 
 /// A wildcard as destination: the own address if there is one, else the first of its family that any

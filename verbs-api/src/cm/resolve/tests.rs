@@ -72,6 +72,15 @@ fn a_wildcard_is_this_host() {
 }
 
 #[test]
+fn loopback_is_this_host_where_no_device_is_there() {
+    let devices = [device(&["192.0.2.1", "fd00::1"])];
+    let resolved = resolve(at("127.0.0.1:5"), None, &devices).unwrap();
+    assert_eq!((resolved.source, resolved.destination), (at("192.0.2.1:0"), at("192.0.2.1:5")));
+    let resolved = resolve(at("[::1]:5"), Some(at("[::1]:6")), &devices).unwrap();
+    assert_eq!((resolved.source, resolved.destination), (at("[fd00::1]:6"), at("[fd00::1]:5")));
+}
+
+#[test]
 fn binding_says_what_is_wrong() {
     let devices = [device(&["127.0.0.9"])];
     assert_eq!(holder(at("0.0.0.0:0"), &devices), Ok(None));
