@@ -1,6 +1,7 @@
 //! The hardware backend through the drop-in, judged as any real device: the recorded scenarios, and the
 //! cases over the verbs. It is one process of its own, for the devices are told of by its environment.
 #![cfg(target_os = "linux")]
+#![expect(clippy::expect_used, clippy::panic, reason = "all of it is a test")]
 
 #[path = "../../verbs-api/tests/udp/drop_in.rs"]
 mod drop_in;

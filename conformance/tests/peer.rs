@@ -1,5 +1,6 @@
 //! A device that is judged from the wire, through a helper.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "all of it is a test")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
