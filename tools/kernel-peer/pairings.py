@@ -46,10 +46,10 @@ class Pairing:
         return f"{self.group} {self.name} {self.direction} {self.family}"
 
 
-def both(group, start, port, *, name="", quick=(), families=FAMILIES, **more):
+def both(group, start, port, *, name="", quick=(), families=FAMILIES, directions=DIRECTIONS, **more):
     """A pairing for each direction and family. `quick`: those of which every day has one."""
     return [Pairing(group, name, direction, family, start, port, quick=(direction, family) in quick, **more)
-            for direction in DIRECTIONS for family in families]
+            for direction in directions for family in families]
 
 
 def verbs_program(program, options, device_option, gid_option, environment=None):
