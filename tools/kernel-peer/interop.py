@@ -30,7 +30,7 @@ NOT_RUN = "not run for want of time"
 
 def arguments():
     parser = argparse.ArgumentParser(description="softrnic against a kernel's soft-RoCE")
-    parser.add_argument("--quick", action="store_true", help="a few pairings of each kind, about three minutes")
+    parser.add_argument("--quick", action="store_true", help="a few pairings of each kind, about four minutes")
     parser.add_argument("--filter", action="append", default=[], metavar="TEXT",
                         help="only pairings whose title has this text; may be repeated")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target" / "debug", help="folder of the softrnic command")
