@@ -1,5 +1,6 @@
 """What passed on the wire, as QEMU has recorded it: ICRCs, and what a dissector says."""
 
+import ipaddress
 import pathlib
 import shutil
 import struct
@@ -9,6 +10,10 @@ import zlib
 ROCE_PORT = 4791
 ETHERNET, VLAN_IPV4, IPV6 = 14, 0x0800, 0x86DD
 UDP = 17
+UD_SEND_ONLY = 100
+# Messages of connection managers by the attribute of their datagram.
+MESSAGES = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ", 0x16: "DREP", 0x17: "SIDR_REQ",
+            0x18: "SIDR_REP", 0x19: "LAP", 0x1a: "APR"}
 
 
 def masked(frame):
@@ -34,16 +39,30 @@ def masked(frame):
     return bytes(8 * [0xFF]) + bytes(packet[:-4]), bytes(packet[-4:])
 
 
+def message_of_manager(frame):
+    """Who sent a message of a connection manager, and which; None for other frames."""
+    version = frame[ETHERNET] >> 4
+    header = (frame[ETHERNET] & 15) * 4 if version == 4 else 40
+    at = ETHERNET + header + 8  # the BTH
+    if len(frame) < at + 12 + 8 + 24 or frame[at] != UD_SEND_ONLY or frame[at + 5:at + 8] != b"\0\0\1":
+        return None
+    who = frame[ETHERNET + 12:ETHERNET + 16] if version == 4 else frame[ETHERNET + 8:ETHERNET + 24]
+    attribute = struct.unpack_from("!H", frame, at + 12 + 8 + 16)[0]
+    return str(ipaddress.ip_address(who)), MESSAGES.get(attribute, hex(attribute))
+
+
 class Wire:
     """A file of `filter-dump`, read as it grows."""
 
     def __init__(self, path):
         self.path, self.offset, self.count = pathlib.Path(path), 24, 0
+        self.messages = []
 
     def news(self):
         """What has come since the last look: frames of RoCE, those of them whose ICRC is wrong (by number), and the
-        range of numbers."""
+        range of numbers. In `messages`: those of connection managers."""
         first, roce, wrong = self.count + 1, 0, []
+        self.messages = []
         with open(self.path, "rb") as file:
             file.seek(self.offset)
             while len(head := file.read(16)) == 16:
@@ -56,6 +75,7 @@ class Wire:
                 covered = masked(frame) if kept == length else None
                 if covered:
                     roce += 1
+                    self.messages += filter(None, [message_of_manager(frame)])
                     if zlib.crc32(covered[0]) != struct.unpack("<I", covered[1])[0]:
                         wrong.append(self.count)
         return roce, wrong, range(first, self.count + 1)

@@ -1,5 +1,6 @@
 """The two sides of a pairing: where a command runs, how long, and what it said."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -29,10 +30,14 @@ class HostCommand:
                 stderr=subprocess.STDOUT)
 
     def await_port(self, port):
+        tables = [pathlib.Path(f"/proc/{self.process.pid}/net/{name}") for name in ("tcp", "tcp6")]
+        return self.until(lambda: any(listens(table.read_text(), port) for table in tables if table.exists()))
+
+    def until(self, holds):
+        """Waits until that holds; whether it came to that before the command ended."""
         deadline = time.monotonic() + LISTEN_PATIENCE
         while time.monotonic() < deadline and self.process.poll() is None:
-            tables = [pathlib.Path(f"/proc/{self.process.pid}/net/{name}") for name in ("tcp", "tcp6")]
-            if any(listens(table.read_text(), port) for table in tables if table.exists()):
+            if holds():
                 return True
             time.sleep(0.05)
         return False
@@ -63,9 +68,11 @@ class MachineCommand:
         self.job = machine.start(f"echo $$ >{self.pid}; {settings} exec timeout {PATIENCE} {words}")
 
     def await_port(self, port):
-        script = (f"for i in $(seq {LISTEN_PATIENCE * 5}); do grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6"
-                  " && exit 0; sleep 0.2; done; exit 1")
-        watch = self.machine.start(script)
+        return self.until(f"grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6")
+
+    def until(self, holds):
+        """Waits until a command of the machine succeeds; whether it came to that before this one ended."""
+        watch = self.machine.start(f"for i in $(seq {LISTEN_PATIENCE * 5}); do {holds} && exit 0; sleep 0.2; done; exit 1")
         deadline = time.monotonic() + LISTEN_PATIENCE
         while time.monotonic() < deadline and self.job.status() is None:
             if watch.status() is not None:
@@ -83,6 +90,15 @@ class MachineCommand:
 
     def output(self):
         return self.job.output()
+
+
+def has_conversation(value, state, port):
+    """Whether what `softrnic --json ps` tells has a listener or a connection in that state, of that port."""
+    if isinstance(value, dict):
+        if value.get("state") == state and str(value.get("service", "")).endswith(f":{port}"):
+            return True
+        value = list(value.values())
+    return isinstance(value, list) and any(has_conversation(one, state, port) for one in value)
 
 
 def quoted(word):
@@ -112,6 +128,19 @@ class Host:
         environment = {"SOFTRNIC_SERVICE": "off", **environment}
         return HostCommand([str(word) for word in command], environment, self.folder / f"{self.number}.log")
 
+    def managed(self, command, environment):
+        """The same with the port service, to which connection managers belong."""
+        return self.verbs(command, {"SOFTRNIC_SERVICE": self.softrnic, **environment})
+
+    def converses(self, state, port):
+        """Whether a connection manager here has a listener or a connection in that state."""
+        told = subprocess.run([self.softrnic, "--json", "ps"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return has_conversation(json.loads(told.stdout or "null"), state, port)
+
+    def await_listener(self, command, port):
+        """Waits until the command listens to a port of the connection manager."""
+        return command.until(lambda: self.converses("listen", port))
+
     def verbs(self, command, environment):
         """A verbs program on the drop-in."""
         addresses = ",".join(self.address(family) for family in ADDRESSES)
@@ -140,6 +169,12 @@ class Guest:
 
     def device(self):
         return "rxe0"
+
+    def managed(self, command, environment):
+        return self.verbs(command, environment)
+
+    def await_listener(self, command, port):
+        return command.until(f"rdma resource show cm_id | grep -q 'state LISTEN.*:{port} '")
 
     def verbs(self, command, environment):
         kept = {name: value for name, value in environment.items() if not name.startswith("SOFTRNIC_")}

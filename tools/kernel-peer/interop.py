@@ -20,6 +20,7 @@ import network  # noqa: E402
 from capture import Wire  # noqa: E402
 from ends import Guest, Host  # noqa: E402
 from machine import Machine, Unavailable, end_in_order, prepare, say  # noqa: E402
+from managed import managed_pairings  # noqa: E402
 from pairings import all_pairings, run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,7 +30,7 @@ NOT_RUN = "not run for want of time"
 
 def arguments():
     parser = argparse.ArgumentParser(description="softrnic against a kernel's soft-RoCE")
-    parser.add_argument("--quick", action="store_true", help="a few pairings of each kind, about three minutes")
+    parser.add_argument("--quick", action="store_true", help="a few pairings of each kind, about four minutes")
     parser.add_argument("--filter", action="append", default=[], metavar="TEXT",
                         help="only pairings whose title has this text; may be repeated")
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target" / "debug", help="folder of the softrnic command")
@@ -69,6 +70,11 @@ def play(chosen, machine, wire, options, folder):
         spans.append((numbers, pairing))
         if verdict is None and wrong:
             verdict = f"ICRC of frames {wrong[:5]} is wrong"
+        if verdict is None and pairing.judge_messages:
+            own = host.address(pairing.family), guest.address(pairing.family)
+            client, server = own if pairing.direction == "out" else own[::-1]
+            names = {client: "client", server: "server"}
+            verdict = pairing.judge_messages([(names.get(who, who), message) for who, message in wire.messages])
         if verdict is None and roce == 0:
             verdict = "no frame of RoCE passed"
         results.append((pairing, verdict))
@@ -86,7 +92,7 @@ def play(chosen, machine, wire, options, folder):
 
 def main():
     options = arguments()
-    chosen = [pairing for pairing in all_pairings()
+    chosen = [pairing for pairing in all_pairings() + managed_pairings()
               if any(text in pairing.title() for text in options.filter or [""]) and (pairing.quick or not options.quick)]
     # Those of every kind first: a run that is cut short has seen all kinds.
     chosen.sort(key=lambda pairing: not pairing.quick)

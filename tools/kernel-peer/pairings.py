@@ -32,16 +32,24 @@ class Pairing:
     # What statuses both must end with.
     client_fails: bool = False
     server_fails: bool = False
-    kill_server_after: float = 0.0
+    # Who dies, and how long after the client was started; by the connection manager, after both were connected.
+    kills: str = ""
+    kill_after: float = 0.0
+    # They meet by the connection manager.
+    by_manager: bool = False
+    # The server does not end by itself.
+    server_stays: bool = False
+    # Judges the messages of connection managers: ([(who, attribute)]) -> why not, or None.
+    judge_messages: object = None
 
     def title(self):
         return f"{self.group} {self.name} {self.direction} {self.family}"
 
 
-def both(group, start, port, *, name="", quick=(), families=FAMILIES, **more):
+def both(group, start, port, *, name="", quick=(), families=FAMILIES, directions=DIRECTIONS, **more):
     """A pairing for each direction and family. `quick`: those of which every day has one."""
     return [Pairing(group, name, direction, family, start, port, quick=(direction, family) in quick, **more)
-            for direction in DIRECTIONS for family in families]
+            for direction in directions for family in families]
 
 
 def verbs_program(program, options, device_option, gid_option, environment=None):
@@ -158,7 +166,7 @@ def all_pairings():
                   judge=says("all as it must be"))
     # A peer that dies: the client's work ends with the status for it.
     table += both("dead peer", verbs_program("ib_write_bw", ["-F", "-D", "90", "-s", "4096", "-t", "4", "-u", "12"], "-d", "-x"), 18515,
-                  name="ib_write_bw", families=("v4",), kill_server_after=20.0, client_fails=True, server_fails=True,
+                  name="ib_write_bw", families=("v4",), kills="server", kill_after=20.0, client_fails=True, server_fails=True,
                   judge=lambda client, server: None if "status 12" in client.lower() or "transport retry" in client.lower()
                   else f"the client does not name the status 12: {client[-400:]}")
     # Weather on softrnic's side; every byte is checked.
@@ -175,29 +183,42 @@ def all_pairings():
 def run(pairing, host, guest):
     """Runs one; returns why it failed, or None."""
     client, server = (host, guest) if pairing.direction == "out" else (guest, host)
-    serving = pairing.start(server, "server", client, pairing.family)
-    asking = None
+    serving = asking = None
     try:
-        if not serving.await_port(pairing.port):
+        serving = pairing.start(server, "server", client, pairing.family)
+        if not (server.await_listener(serving, pairing.port) if pairing.by_manager else serving.await_port(pairing.port)):
             return f"the server does not listen: {tail(serving)}"
         asking = pairing.start(client, "client", server, pairing.family)
-        if pairing.kill_server_after:
-            if asking.wait(pairing.kill_server_after) is not None:
-                return f"the client ended before its peer died: {tail(asking)}"
-            serving.kill()
-        ended = asking.wait(PATIENCE)
-        if ended is None:
-            return f"the client hangs: {tail(asking)} | server: {tail(serving)}"
-        if (ended != 0) != pairing.client_fails:
-            return f"the client ended with {ended}: {tail(asking)} | server: {tail(serving)}"
-        served = serving.wait(PATIENCE)
-        if not pairing.server_fails and served != 0:
-            return f"the server ended with {served}: {tail(serving)}"
+        if pairing.kills:
+            if pairing.by_manager and not await_connection(pairing, host, asking, serving):
+                return f"they are not connected: {tail(asking)} | server: {tail(serving)}"
+            ended = asking.wait(pairing.kill_after)
+            if ended is not None:
+                return f"the client ended with {ended} before one died: {tail(asking)} | server: {tail(serving)}"
+            (serving if pairing.kills == "server" else asking).kill()
+        if pairing.kills != "client":
+            ended = asking.wait(PATIENCE)
+            if ended is None:
+                return f"the client hangs: {tail(asking)} | server: {tail(serving)}"
+            if (ended != 0) != pairing.client_fails:
+                return f"the client ended with {ended}: {tail(asking)} | server: {tail(serving)}"
+        if pairing.kills != "server" and not pairing.server_stays:
+            served = serving.wait(PATIENCE)
+            if served is None:
+                return f"the server hangs: {tail(serving)} | client: {tail(asking)}"
+            if not pairing.server_fails and served != 0:
+                return f"the server ended with {served}: {tail(serving)}"
         return pairing.judge(asking.output(), serving.output()) if pairing.judge else None
     finally:
         for command in (asking, serving):
             if command:
                 command.kill()
+
+
+def await_connection(pairing, host, asking, serving):
+    """Waits until softrnic, which is one of both, says that they are connected."""
+    own = asking if pairing.direction == "out" else serving
+    return own.until(lambda: host.converses("established", pairing.port))
 
 
 def tail(command):

@@ -1,6 +1,8 @@
 //! What Linux says when `rdma_cm` connects: read, made again, and said in the same words by the
 //! machine.
 
+use std::collections::BTreeMap;
+
 use softrnic_model::Instant;
 use softrnic_model::cm::mad::{MAD_LEN, Mad};
 use softrnic_model::cm::message::cell::Bytes;
@@ -45,6 +47,31 @@ fn every_message_is_made_again_byte_for_byte() {
         assert_eq!(target, message.target());
         assert_eq!(destination.is_some(), matches!(target, Target::Service(_)));
     }
+}
+
+/// Who says a starting PSN hears it: the other end begins with it.
+#[test]
+fn requests_begin_where_their_receiver_has_said() {
+    let (mut said, mut checked) = (BTreeMap::new(), 0);
+    for bytes in frames_of("rxe-tools.pcapng") {
+        let Ok(frame) = RoceFrame::parse(&bytes) else { continue };
+        let packet = Packet::parse(frame.packet).unwrap();
+        let route = frame.route;
+        if let Ok(mad) = mad_of(&packet) {
+            let (qpn, psn) = match Message::parse(mad) {
+                Ok((_, Message::Req(req))) => (req.local_qpn, req.starting_psn),
+                Ok((_, Message::Rep(rep))) => (rep.local_qpn, rep.starting_psn),
+                _ => continue,
+            };
+            said.insert((route.src, qpn), psn);
+        } else if packet.bth.opcode().facts().is_some_and(|facts| facts.operation.is_request())
+            && let Some(psn) = said.remove(&(route.dst, packet.bth.dest_qp()))
+        {
+            assert_eq!(packet.bth.psn(), psn);
+            checked += 1;
+        }
+    }
+    assert!(checked >= 5, "{checked}");
 }
 
 /// One end of a captured exchange.
@@ -206,7 +233,11 @@ fn the_machine_says_the_same_in_every_captured_connection() {
         let ours = near.says();
         assert_same(&ours, &exchange[2].1, "RTU");
         assert!(matches!(far.hears(route, &ours)[..], [(_, EventKind::Established)]));
-        agreed(near.machine.parameters(id).unwrap(), far.machine.parameters(asked).unwrap());
+        let [own, others] =
+            [near.machine.parameters(id).unwrap(), far.machine.parameters(asked).unwrap()];
+        agreed(own, others);
+        let begins = (own.sq_psn, others.sq_psn);
+        assert_eq!(begins, (Some(rep.starting_psn), Some(req.starting_psn)));
         made.1 += 1;
         // The rest: who ends it, or both.
         let rest = &exchange[3..];

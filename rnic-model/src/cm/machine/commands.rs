@@ -51,7 +51,7 @@ pub struct Connect {
     pub transport: Transport,
     /// The own queue pair.
     pub local_qpn: QpNum,
-    /// The first PSN that this end sends.
+    /// The first PSN that the peer is to send.
     pub starting_psn: Psn,
     /// READs and atomics that the peer may have outstanding here.
     pub responder_resources: u8,
@@ -82,7 +82,7 @@ pub struct Accept {
     pub private_data: Bytes<196>,
     /// The own queue pair.
     pub local_qpn: QpNum,
-    /// The first PSN that this end sends.
+    /// The first PSN that the peer is to send.
     pub starting_psn: Psn,
     /// READs and atomics that the peer may have outstanding here; no more than it asked for.
     pub responder_resources: u8,
@@ -180,7 +180,7 @@ impl Machine {
         connection.service_id = ask.service_id;
         connection.parameters = Parameters {
             transport: ask.transport,
-            sq_psn: Some(ask.starting_psn),
+            rq_psn: Some(ask.starting_psn),
             mtu: ask.mtu,
             responder_resources: ask.responder_resources,
             initiator_depth: ask.initiator_depth,
@@ -250,7 +250,7 @@ impl Machine {
         self.leave_backlog(id);
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.local_qpn = rep.local_qpn;
-            connection.parameters.sq_psn = Some(rep.starting_psn);
+            connection.parameters.rq_psn = Some(rep.starting_psn);
             connection.parameters.responder_resources = rep.responder_resources;
             connection.parameters.initiator_depth = rep.initiator_depth;
         }

@@ -104,9 +104,9 @@ pub struct Parameters {
     pub transport: Transport,
     /// The peer's queue pair, once it is known.
     pub remote_qpn: Option<QpNum>,
-    /// The first PSN that the peer sends.
+    /// The first PSN that the peer sends: this end says it.
     pub rq_psn: Option<Psn>,
-    /// The first PSN that this end sends.
+    /// The first PSN that this end sends: the peer says it.
     pub sq_psn: Option<Psn>,
     /// Path MTU code.
     pub mtu: u8,

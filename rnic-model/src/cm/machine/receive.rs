@@ -114,7 +114,7 @@ impl Machine {
         }
         let agreed = &mut connection.parameters;
         agreed.remote_qpn = Some(rep.local_qpn);
-        agreed.rq_psn = Some(rep.starting_psn);
+        agreed.sq_psn = Some(rep.starting_psn);
         agreed.responder_resources = agreed.responder_resources.min(rep.initiator_depth);
         agreed.initiator_depth = agreed.initiator_depth.min(rep.responder_resources);
         agreed.rnr_retry_count = rep.rnr_retry_count;

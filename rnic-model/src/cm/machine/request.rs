@@ -206,8 +206,8 @@ fn parameters_of(req: &Req, options: u32) -> Parameters {
     Parameters {
         transport: transport_of(req).unwrap_or_default(),
         remote_qpn: Some(req.local_qpn),
-        rq_psn: Some(req.starting_psn),
-        sq_psn: None,
+        rq_psn: None,
+        sq_psn: Some(req.starting_psn),
         mtu: req.mtu,
         responder_resources: req.initiator_depth,
         initiator_depth: req.responder_resources,

@@ -121,7 +121,7 @@ messages! {
         transport: u8 = [43 . 5 + 2];
         /// The sender has end-to-end flow control.
         flow_control: bool = [43 . 7 + 1];
-        /// The first PSN that the sender sends.
+        /// The first PSN that the receiver of this message sends.
         starting_psn: Psn = [44];
         /// How soon the sender answers.
         local_response_timeout: u8 = [47 . 0 + 5];
@@ -234,7 +234,7 @@ messages! {
         local_eecn: u32 = [16 . 0 + 24];
         /// The middle byte.
         vendor_id_middle: u8 = [19];
-        /// The first PSN that the sender sends.
+        /// The first PSN that the receiver of this message sends.
         starting_psn: Psn = [20];
         /// The low byte.
         vendor_id_low: u8 = [23];

@@ -80,7 +80,7 @@ fn ready_to_receive(id: &Id, agreed: &Parameters) -> Cm<(QpAttributes, Mask)> {
         },
         path_mtu: mtu.ok_or_else(|| CmError::invalid("the peer's path MTU is none"))?,
         dest_qp: agreed.remote_qpn.ok_or_else(early)?,
-        rq_psn: agreed.rq_psn.ok_or_else(early)?,
+        rq_psn: id.psn,
         max_dest_rd_atomic: agreed.responder_resources,
         min_rnr_timer: MIN_RNR_TIMER,
         ..QpAttributes::default()
@@ -96,7 +96,7 @@ fn ready_to_send(id: &Id, agreed: &Parameters) -> Cm<(QpAttributes, Mask)> {
     agreed.remote_qpn.ok_or_else(early)?;
     let attributes = QpAttributes {
         state: QpState::Rts,
-        sq_psn: id.psn,
+        sq_psn: agreed.sq_psn.ok_or_else(early)?,
         timeout: id.ack_timeout.unwrap_or(agreed.ack_timeout),
         retry_count: agreed.retry_count,
         rnr_retry: agreed.rnr_retry_count,
