@@ -1,17 +1,23 @@
 //! What a run is made of.
 
 use serde::{Deserialize, Serialize};
+use softrnic_model::profile::Profile;
 use softrnic_verbs::Mtu;
 
 use super::chance::Chance;
+use super::topology::Topology;
 
 /// Everything that is the same throughout a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Where all chance of the run comes from.
     pub seed: u64,
-    /// Hosts, all on one switch.
+    /// Hosts.
     pub hosts: u32,
+    /// How they are joined.
+    pub topology: Topology,
+    /// Name of the profile of all devices.
+    pub profile: String,
     /// Connections, or pairs of datagram queue pairs, spread over the hosts.
     pub connections: u32,
     /// Which services they have: one of these each.
@@ -118,6 +124,9 @@ impl Plan {
         Self {
             seed,
             hosts: hosts.max(1),
+            topology: chance.pick(&[Topology::Star, Topology::Star, Topology::Two, Topology::Ring]),
+            // Half as the rules say, with all that they leave free at its oddest.
+            profile: chance.pick(&["strict", "strict", "spec", "rxe", "cx5"]).into(),
             connections: hosts.max(1) + chance.below(3 * hosts.max(1)),
             services,
             mtu_shift,
@@ -134,6 +143,11 @@ impl Plan {
             cuts: chance.percent(20),
             errors: chance.percent(50),
         }
+    }
+
+    /// The profile of that name; of none, the rules'.
+    pub(super) fn profile(&self) -> Profile {
+        self.profile.parse().unwrap_or_default()
     }
 
     pub(super) fn mtu(&self) -> Mtu {
@@ -175,6 +189,9 @@ impl Plan {
             if !may.contains(&is) {
                 return Err(format!("{name} is {is}; it may be {} to {}", may.start(), may.end()));
             }
+        }
+        if let Err(error) = self.profile.parse::<Profile>() {
+            return Err(format!("profile is {:?}: {error}", self.profile));
         }
         if self.services.is_empty() {
             return Err("services is empty; name at least one".into());
