@@ -13,14 +13,15 @@ const PART: usize = 256;
 pub struct Memory {
     bytes: Vec<u8>,
     unknown: Vec<bool>,
-    unknown_count: usize,
+    /// Some byte has been unknown.
+    ever_unknown: bool,
 }
 
 impl Memory {
     /// `len` bytes of zero.
     #[must_use]
     pub fn new(len: usize) -> Self {
-        Self { bytes: vec![0; len], unknown: vec![false; len], unknown_count: 0 }
+        Self { bytes: vec![0; len], unknown: vec![false; len], ever_unknown: false }
     }
 
     /// How many bytes there are.
@@ -41,8 +42,8 @@ impl Memory {
     /// Beyond the end.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        if self.unknown_count > 0 {
-            self.mark(at..at + bytes.len(), false);
+        if self.ever_unknown {
+            self.unknown[at..at + bytes.len()].fill(false);
         }
     }
 
@@ -51,18 +52,8 @@ impl Memory {
     /// # Panics
     /// Beyond the end.
     pub fn forget(&mut self, range: Range<usize>) {
-        self.mark(range, true);
-    }
-
-    fn mark(&mut self, range: Range<usize>, unknown: bool) {
-        let marks = &mut self.unknown[range];
-        let change = marks.iter().filter(|was| **was != unknown).count();
-        marks.fill(unknown);
-        if unknown {
-            self.unknown_count += change;
-        } else {
-            self.unknown_count -= change;
-        }
+        self.ever_unknown = true;
+        self.unknown[range].fill(true);
     }
 
     /// What is there, as far as it is known.
@@ -80,7 +71,7 @@ impl Memory {
     /// Beyond the end.
     #[must_use]
     pub fn knows(&self, range: Range<usize>) -> bool {
-        self.unknown_count == 0 || !self.unknown[range].contains(&true)
+        !self.unknown[range].contains(&true)
     }
 
     /// Compares what was found at `at` with what must be there.

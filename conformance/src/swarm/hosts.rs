@@ -45,6 +45,8 @@ pub(super) struct Host {
     pub(super) xrc_srq: Srq,
     /// Which end a queue pair number is of.
     pub(super) ends: BTreeMap<u32, usize>,
+    /// The ends that are here.
+    pub(super) own_ends: Vec<usize>,
     pub(super) memory: Memory,
     pub(super) shared: Receives<Pieces>,
     pub(super) xrc: Receives<Pieces>,
@@ -127,6 +129,7 @@ impl Host {
             xrcd,
             xrc_srq,
             ends: BTreeMap::new(),
+            own_ends: Vec::new(),
             memory: Memory::new(len),
             shared: Receives::new(true),
             xrc: Receives::new(true),

@@ -5,6 +5,7 @@ use softrnic_verbs::{Key, SendOp, Sge};
 
 use super::act::{Posting, sge};
 use super::chance::Chance;
+use super::ends::Then;
 use super::guarded::LEN;
 use super::run::Swarm;
 use super::watch::status;
@@ -17,46 +18,47 @@ impl Swarm<'_> {
         end: usize,
         chance: &mut Chance,
     ) -> Option<Result<(), Violation>> {
-        let kind = chance.pick(&[Some(Kind::Write), Some(Kind::Read), Some(Kind::FetchAdd)])?;
-        let len = match kind {
-            Kind::FetchAdd => 8,
-            _ => self.length(end, chance).max(1),
+        let does = match chance.below(3) {
+            0 => Does::RemoteWrite,
+            1 => Does::RemoteRead,
+            _ => Does::RemoteAtomic,
         };
-        let (rkey, remote_addr) = self.forbidden(end, kind, len, chance)?;
-        let (pieces, op) = match kind {
-            Kind::Write => (
-                self.host(end).take_pieces(len, chance)?,
-                SendOp::Write { remote_addr, rkey, imm: None },
-            ),
-            Kind::Read => {
-                (self.host(end).take_pieces(len, chance)?, SendOp::Read { remote_addr, rkey })
-            }
-            _ => {
-                (vec![self.host(end).take_word()?], SendOp::FetchAdd { remote_addr, rkey, add: 1 })
-            }
+        let atomic = does == Does::RemoteAtomic;
+        let len = if atomic { 8 } else { self.length(end, chance).max(1) };
+        let (rkey, remote_addr) = self.forbidden(end, does, len, chance)?;
+        let pieces = if atomic {
+            vec![self.host(end).take_word()?]
+        } else {
+            self.host(end).take_pieces(len, chance)?
+        };
+        let (kind, op) = if atomic {
+            (Kind::FetchAdd, SendOp::FetchAdd { remote_addr, rkey, add: 1 })
+        } else if does == Does::RemoteWrite {
+            (Kind::Write, SendOp::Write { remote_addr, rkey, imm: None })
+        } else {
+            (Kind::Read, SendOp::Read { remote_addr, rkey })
         };
         let mut posting = Posting::new(kind, op);
         let host = self.host(end);
         host.refresh(&pieces);
         posting.sges = pieces.iter().map(|piece| sge(host, piece)).collect();
+        if kind == Kind::Read {
+            // One that is asked for in parts may have brought some before the one that is refused.
+            posting.sent.then = Then::Brought(pieces.clone(), Vec::new());
+        }
         posting.sent.local = pieces;
         posting.outcome = Outcome::Fails(Status::RemoteAccess);
         Some(self.post(end, posting, chance))
     }
 
-    /// Key and address of what a request of this kind may not touch.
+    /// Key and address of what such an access may not touch.
     fn forbidden(
         &mut self,
         end: usize,
-        kind: Kind,
+        does: Does,
         len: usize,
         chance: &mut Chance,
     ) -> Option<(Key, u64)> {
-        let does = match kind {
-            Kind::Write => Does::RemoteWrite,
-            Kind::Read => Does::RemoteRead,
-            _ => Does::RemoteAtomic,
-        };
         let len = len as u64;
         let host = self.peer_host(end);
         if chance.percent(40) {

@@ -120,6 +120,7 @@ impl Plan {
         let mut hazard = |most| if chance.percent(50) { 0 } else { chance.below(most) };
         let (drop, duplicate, delay) = (hazard(50), hazard(15), hazard(20));
         let (corrupt, mark) = (hazard(5), hazard(10));
+        let message_max = (chance.pick(&[1, 3, 12]) << mtu_shift).min(12_000);
         let delay_ns = chance.pick(&[3_000, 50_000, 4_000_000, 12_000_000]);
         Self {
             seed,
@@ -130,10 +131,11 @@ impl Plan {
             connections: hosts.max(1) + chance.below(3 * hosts.max(1)),
             services,
             mtu_shift,
-            message_max: (chance.pick(&[1, 3, 12]) << mtu_shift).min(12_000),
+            message_max,
             depths: [2 + chance.below(30), 1 + chance.below(16)],
             read_depth: 1 + u8::try_from(chance.below(16)).unwrap_or(0),
-            slots: 40,
+            // Fewer large ones: what nobody uses must be made all the same.
+            slots: (120_000 / message_max).clamp(12, 40),
             window_bytes: chance.pick(&[1, 20_000, 1 << 20]),
             near_wrap: chance.percent(50),
             latency_ns: 100 + chance.below(3000),

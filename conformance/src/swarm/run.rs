@@ -158,6 +158,7 @@ impl<'a> Swarm<'a> {
         for (of, service) in pairs {
             let first = ends.len();
             let made = make(&hosts, of, service, plan, &mut chance)?;
+            of.iter().zip(first..).for_each(|(host, end)| hosts[*host].own_ends.push(end));
             for (index, made) in made.into_iter().enumerate() {
                 ends.push(End {
                     host: of[index],

@@ -64,8 +64,8 @@ impl Swarm<'_> {
         self.drain(host, false)?;
         // What still was under way to them arrives soon; all are looked at in the end.
         self.judge_vanished(self.vanished.len().saturating_sub(2))?;
-        let here: Vec<usize> = self.hosts[host].ends.values().copied().collect();
-        here.into_iter().try_for_each(|end| self.tend(end))
+        (0..self.hosts[host].own_ends.len())
+            .try_for_each(|index| self.tend(self.hosts[host].own_ends[index]))
     }
 
     /// Memory that was deregistered, from number `first` on, is as it was then.
@@ -411,8 +411,8 @@ impl Swarm<'_> {
         host: usize,
         chance: &mut Chance,
     ) -> Result<(), Violation> {
-        let here: Vec<usize> = self.hosts[host].ends.values().copied().collect();
-        for end in here {
+        for index in 0..self.hosts[host].own_ends.len() {
+            let end = self.hosts[host].own_ends[index];
             let peer = self.ends[end].peer;
             if !self.ends[end].failed && self.ends[peer].channel.expected() > 0 {
                 while self.receive(end, chance)? {}
