@@ -308,6 +308,11 @@ fn requests_go_to_who_listens_and_all_else_to_the_slot_that_it_names() {
     assert!(matches!(heard(&mut a), Message::Req(req) if req == request(7, at)));
     sender.says(request(8, at));
     assert!(matches!(heard(&mut b), Message::Req(_)));
+    // A request is repeated until it is answered: it goes to who had it, though nobody listens now.
+    b.release(port(8, ListenAt::One(at)).service, ListenAt::One(at));
+    world.works(6);
+    sender.says(request(8, at));
+    assert!(matches!(heard(&mut b), Message::Req(_)));
     // Nobody listens to one, at this address, or at all.
     for (port, at) in [(8, world.place(3).ip), (9, at), (10, at)] {
         sender.says(request(port, at));

@@ -43,7 +43,7 @@ impl Server {
     /// Somebody listens who did not before: perhaps it was meant for them.
     pub(super) fn hand_early(&mut self) {
         for early in std::mem::take(&mut self.early) {
-            match self.listener_of(early.place, &early.packet) {
+            match self.listener_of(early.place, &early.route, &early.packet) {
                 Some(id) => self.hand_on(id, &early.route, &early.packet),
                 None => self.early.push(early),
             }

@@ -3,12 +3,13 @@
 //! connections.
 
 use softrnic_model::Instant;
-use softrnic_model::cm::mad::Mad;
+use softrnic_model::cm::mad::{Mad, MadHeader};
 use softrnic_model::cm::message::{Message, Target, answer_of_nobody, peek};
 use softrnic_model::device::{mad_header, mad_of};
 use softrnic_model::verbs::{Psn, QpNum};
 use softrnic_model::wire::{Packet, Route};
 
+use super::asked::Request;
 use super::{BATCHES_MAX, Client, Server};
 use crate::service::message::Answer;
 use crate::service::slots::ClientId;
@@ -69,16 +70,32 @@ impl Server {
         Instant::from_ns(u64::try_from(now).unwrap_or(u64::MAX))
     }
 
-    /// Who listens for the request in a packet.
-    pub(super) fn listener_of(&self, place: Place, packet: &[u8]) -> Option<ClientId> {
+    /// Who listens for the request in a packet, and is handed it.
+    pub(super) fn listener_of(
+        &mut self,
+        place: Place,
+        route: &Route,
+        packet: &[u8],
+    ) -> Option<ClientId> {
         let parsed = Packet::parse(packet).ok()?;
-        let (target, destination) = peek(mad_of(&parsed).ok()?).ok()?;
+        let mad = mad_of(&parsed).ok()?;
+        let (target, destination) = peek(mad).ok()?;
         match target {
             Target::Service(service) => {
-                self.ports.listener(service, destination, |id| self.takes(place, id))
+                self.taker_of(place, (route.src, transaction_of(mad), service, destination))
             }
             Target::Connection(_) => None,
         }
+    }
+
+    /// Who takes a request: who listens, or else who had it before and may have answered since.
+    fn taker_of(&mut self, place: Place, request: Request) -> Option<ClientId> {
+        let (_, _, service, destination) = request;
+        let listener = self.ports.listener(service, destination, |id| self.takes(place, id));
+        if let Some(id) = listener {
+            self.asked.note(request, id);
+        }
+        listener.or_else(|| self.asked.taker(&request).filter(|id| self.takes(place, *id)))
     }
 
     fn takes(&self, place: Place, id: ClientId) -> bool {
@@ -110,7 +127,7 @@ impl Server {
                 if !self.gate.admits(route.src, now) {
                     return Fate::Dropped;
                 }
-                self.ports.listener(service, destination, |id| self.takes(place, id))
+                self.taker_of(place, (route.src, transaction_of(mad), service, destination))
             }
             Target::Connection(id) => {
                 let group = self.groups.get(&place);
@@ -131,6 +148,10 @@ impl Server {
         // Who does not read in time misses it, as in a full receive queue; peers ask again.
         let _ = channel::send(connection, &bytes, &[]);
     }
+}
+
+fn transaction_of(mad: &[u8]) -> u64 {
+    MadHeader::parse(mad).map_or(0, |(header, _)| header.transaction)
 }
 
 /// What a host says to a message that is for nobody.

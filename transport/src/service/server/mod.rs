@@ -1,6 +1,7 @@
 //! The service: one thread that sleeps until a client, a packet for slot 0 or its keeper wants
 //! something. Packets of members come by here only if they are of another user.
 
+mod asked;
 mod early;
 mod gsi;
 mod ports;
@@ -150,6 +151,7 @@ pub(super) struct Server {
     gate: Gate,
     /// Requests for which nobody listens yet.
     early: Vec<early::Early>,
+    asked: asked::Asked,
     next_client: u64,
     started: Instant,
     /// Since when there is no member.
@@ -183,6 +185,7 @@ impl Server {
             ports: PortTable::new((std::process::id() & 0xffff) as u16),
             gate: Gate::default(),
             early: Vec::new(),
+            asked: asked::Asked::default(),
             next_client: 1,
             started: now,
             alone_since: Some(now),
