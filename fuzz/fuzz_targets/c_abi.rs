@@ -4,13 +4,10 @@
 
 use softrnic_fuzz_targets::reach::{self, Reach};
 use softrnic_ibverbs::hostile;
+use softrnic_model::planted::Fault;
 
 libfuzzer_sys::fuzz_target!(
-    init: {
-        reach::tell();
-        #[cfg(planted_faults)]
-        softrnic_model::planted::plant(softrnic_model::planted::Fault::Mask);
-    },
+    init: softrnic_fuzz::begin(Fault::Mask),
     |bytes: &[u8]| {
         let hostile::Reached { attributes, posted } = hostile::run(bytes);
         (0..attributes).for_each(|_| reach::hit(Reach::AttributesTaken));

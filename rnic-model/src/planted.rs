@@ -1,5 +1,5 @@
-//! Faults on purpose, one at a time, in builds with `--cfg planted_faults` or the feature `planted-faults` alone. A fuzz target that
-//! does not find the fault that is planted for it would find no other.
+//! Faults on purpose, one at a time, in builds with the feature `planted-faults` alone. A fuzz target that does not
+//! find the fault that is planted for it would find no other.
 
 /// A check that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,32 +39,36 @@ pub enum Fault {
     FlushUnreported,
     /// SENDs are not counted.
     SendsUncounted,
+    /// Who knows a connection's IDs passes for its peer.
+    OtherAddress,
+    /// A packet of a capture file that is longer than its block is cut off without a word.
+    PastTheBlock,
 }
 
-#[cfg(any(planted_faults, feature = "planted-faults"))]
+#[cfg(feature = "planted-faults")]
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(0);
 
 /// From now on this fault is there.
-#[cfg(any(planted_faults, feature = "planted-faults"))]
+#[cfg(feature = "planted-faults")]
 pub fn plant(fault: Fault) {
     PLANTED.store(fault as u8, core::sync::atomic::Ordering::Relaxed);
 }
 
 /// From now on none is there.
-#[cfg(any(planted_faults, feature = "planted-faults"))]
+#[cfg(feature = "planted-faults")]
 pub fn uproot() {
     PLANTED.store(0, core::sync::atomic::Ordering::Relaxed);
 }
 
 /// Whether this fault is there.
-#[cfg(any(planted_faults, feature = "planted-faults"))]
+#[cfg(feature = "planted-faults")]
 #[must_use]
 pub fn has(fault: Fault) -> bool {
     PLANTED.load(core::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
 /// Whether this fault is there: no.
-#[cfg(not(any(planted_faults, feature = "planted-faults")))]
+#[cfg(not(feature = "planted-faults"))]
 #[must_use]
 pub const fn has(_fault: Fault) -> bool {
     false

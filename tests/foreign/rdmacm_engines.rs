@@ -20,7 +20,10 @@ fn fio() {
     // What is sent is verified where it arrives.
     let (server, client) = by_verb("send");
     let verified = |how: &str| {
-        (format!("{server} --verify={how}"), format!("{client} --verify=crc32c --do_verify=0"))
+        (
+            format!("{server} --verify={how} --verify_state_save=0"),
+            format!("{client} --verify=crc32c --do_verify=0 --verify_state_save=0"),
+        )
     };
     let lines = [by_verb("write"), by_verb("read"), by_verb("send"), verified("crc32c")];
     all_meet(lines.iter().flat_map(|(server, client)| {

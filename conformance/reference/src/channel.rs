@@ -86,6 +86,11 @@ struct Coming<T> {
     optional: bool,
 }
 
+/// Faults that the requester finds by itself.
+const fn is_local(status: Status) -> bool {
+    matches!(status, Status::LocalProtection | Status::LocalOperation | Status::WindowBind)
+}
+
 /// See the module. `S` is what the caller has of each request, `T` of each message.
 #[derive(Clone, Debug)]
 pub struct Channel<S, T> {
@@ -243,16 +248,21 @@ impl<S, T> Channel<S, T> {
             Outcome::Fails(right) | Outcome::Either(right) => status == right,
             Outcome::Succeeds => false,
         };
-        let local_behind = self.open.iter().any(|behind| {
-            matches!(behind.outcome, Outcome::Fails(Status::LocalProtection | Status::WindowBind))
-        });
+        let local_behind = self
+            .open
+            .iter()
+            .any(|behind| matches!(behind.outcome, Outcome::Fails(status) if is_local(status)));
         let allowed = foreseen
             || (unanswered && self.silence)
             || (status == Status::Flushed && (self.interrupted || local_behind));
         demand(allowed, || format!("{kind:?} {id} ends with {status:?}; right is {outcome:?}"))?;
         let (own, behind) = match (foreseen, status) {
             // It never left, or its peer has refused it: in both cases nothing behind it happens.
-            (true, Status::LocalProtection | Status::WindowBind) => (Fate::NotDone, Fate::NotDone),
+            (true, status) if is_local(status) && kind != Kind::Read => {
+                (Fate::NotDone, Fate::NotDone)
+            }
+            // What a READ brought has no place: it was carried out, and maybe what is behind it.
+            (true, status) if is_local(status) => (Fate::Unknown, Fate::Unknown),
             // Refused; a message of several packets may have been written in part before.
             (true, _) => (Fate::Unknown, Fate::NotDone),
             (false, _) => (Fate::Unknown, Fate::Unknown),

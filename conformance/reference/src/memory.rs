@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use crate::words::{Violation, demand};
+use crate::words::Violation;
+
+/// Bytes that are compared at once.
+const PART: usize = 256;
 
 /// Bytes, each of which is known or not. What is not known may be anything: a request that failed may
 /// have written all, some or none of its bytes.
@@ -10,14 +13,15 @@ use crate::words::{Violation, demand};
 pub struct Memory {
     bytes: Vec<u8>,
     unknown: Vec<bool>,
-    unknown_count: usize,
+    /// Some byte has been unknown.
+    ever_unknown: bool,
 }
 
 impl Memory {
     /// `len` bytes of zero.
     #[must_use]
     pub fn new(len: usize) -> Self {
-        Self { bytes: vec![0; len], unknown: Vec::new(), unknown_count: 0 }
+        Self { bytes: vec![0; len], unknown: vec![false; len], ever_unknown: false }
     }
 
     /// How many bytes there are.
@@ -38,8 +42,8 @@ impl Memory {
     /// Beyond the end.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        if self.unknown_count > 0 {
-            self.mark(at..at + bytes.len(), false);
+        if self.ever_unknown {
+            self.unknown[at..at + bytes.len()].fill(false);
         }
     }
 
@@ -48,16 +52,8 @@ impl Memory {
     /// # Panics
     /// Beyond the end.
     pub fn forget(&mut self, range: Range<usize>) {
-        self.unknown.resize(self.bytes.len(), false);
-        self.mark(range, true);
-    }
-
-    fn mark(&mut self, range: Range<usize>, unknown: bool) {
-        for was in &mut self.unknown[range] {
-            self.unknown_count += usize::from(unknown && !*was);
-            self.unknown_count -= usize::from(!unknown && *was);
-            *was = unknown;
-        }
+        self.ever_unknown = true;
+        self.unknown[range].fill(true);
     }
 
     /// What is there, as far as it is known.
@@ -75,7 +71,7 @@ impl Memory {
     /// Beyond the end.
     #[must_use]
     pub fn knows(&self, range: Range<usize>) -> bool {
-        self.unknown_count == 0 || !self.unknown[range].contains(&true)
+        !self.unknown[range].contains(&true)
     }
 
     /// Compares what was found at `at` with what must be there.
@@ -90,12 +86,20 @@ impl Memory {
         if found == should {
             return Ok(());
         }
-        let known = |index: usize| self.unknown_count == 0 || !self.unknown[at + index];
-        let wrong = (0..found.len()).find(|index| found[*index] != should[*index] && known(*index));
-        demand(wrong.is_none(), || {
-            let index = wrong.unwrap_or(0);
-            let (is, ought) = (found[index], should[index]);
-            format!("memory: byte {} is {is:#04x} and must be {ought:#04x}", at + index)
-        })
+        let unknown = &self.unknown[at..at + found.len()];
+        // Most of it is alike: what is not is looked for in the parts that differ.
+        let parts = found.chunks(PART).zip(should.chunks(PART)).zip(unknown.chunks(PART));
+        for (part, ((found, should), unknown)) in parts.enumerate() {
+            if found == should {
+                continue;
+            }
+            let wrong = |index: &usize| found[*index] != should[*index] && !unknown[*index];
+            if let Some(index) = (0..found.len()).find(wrong) {
+                let (is, ought, byte) = (found[index], should[index], at + part * PART + index);
+                let text = format!("memory: byte {byte} is {is:#04x} and must be {ought:#04x}");
+                return Err(Violation(text));
+            }
+        }
+        Ok(())
     }
 }

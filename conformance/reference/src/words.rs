@@ -11,6 +11,8 @@ pub enum Status {
     LocalLength,
     /// A local key, range or right is wrong.
     LocalProtection,
+    /// The same, or another fault of the program's own, on devices that do not tell them apart.
+    LocalOperation,
     /// The queue pair was in error before its turn came.
     Flushed,
     /// A window could not be bound.

@@ -24,6 +24,43 @@ pub(super) fn cases() -> Vec<Case> {
             ),
         ));
     }
+    for (variant, syndrome) in NO_ACKNOWLEDGEMENTS {
+        for (kind, post, request, response) in [
+            (
+                "read",
+                "RDMA_READ id=1 at=buf len=8",
+                "READ_REQUEST",
+                "READ_RESPONSE_ONLY data=8*0xaa",
+            ),
+            (
+                "read-first",
+                "RDMA_READ id=1 at=buf len=300",
+                "READ_REQUEST",
+                "READ_RESPONSE_FIRST data=256*0xaa",
+            ),
+            ("fetch-add", "FETCH_ADD id=1 at=buf len=8", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE orig=5"),
+            (
+                "compare-swap",
+                "COMP_SWAP id=1 at=buf len=8",
+                "COMPARE_SWAP",
+                "ATOMIC_ACKNOWLEDGE orig=5",
+            ),
+        ] {
+            all.push(named(
+                &format!("read-atomic/response-acknowledges/{kind}-{variant}"),
+                format!(
+                    "qp rc
+                    post {post} to=0x1000 rkey=7
+                    > {request} psn=0
+                    < {response} psn=0 syndrome={syndrome}
+                    done id=1 status=BAD_RESP_ERR
+                    in ERR
+                    quiet
+                    holds buf 300"
+                ),
+            ));
+        }
+    }
     for (variant, post) in [
         ("read-without-local-write", "RDMA_READ at=mem len=8"),
         ("compare-swap-without-local-write", "COMP_SWAP at=mem len=8"),
@@ -104,6 +141,10 @@ const WRONG_RESPONSES: [(&str, &str, &str); 9] = [
         "< READ_RESPONSE_FIRST psn=0 data=256*0xaa\n< READ_RESPONSE_MIDDLE psn=1 data=44*0xbb",
     ),
 ];
+
+/// Syndromes that acknowledge nothing.
+const NO_ACKNOWLEDGEMENTS: [(&str, &str); 4] =
+    [("rnr-nak", "0x2c"), ("psn-nak", "0x60"), ("access-nak", "0x62"), ("reserved", "0x40")];
 
 /// Requests with the number of a READ of 600 bytes that are not that READ.
 const OTHER_DUPLICATES: [(&str, &str); 6] = [

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use softrnic_model::planted::{self, Fault};
+
 /// A packet of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
@@ -135,7 +137,9 @@ impl<'a> Reader<'a> {
         if (captured as u64) < u64::from(word(16)?) {
             return Err("a packet that was cut off when it was captured");
         }
-        let bytes = body.get(20..).and_then(|rest| rest.get(..captured));
+        let rest = body.get(20..).unwrap_or_default();
+        let most = if planted::has(Fault::PastTheBlock) { rest.len() } else { usize::MAX };
+        let bytes = rest.get(..captured.min(most));
         Ok((at_ns, bytes.ok_or("a packet longer than its block")?))
     }
 

@@ -74,13 +74,19 @@ pub(super) fn run(
     let mut done = 0;
     while let Some((case, ran)) = crew.next(options.limit) {
         let place = &mut results[case];
+        // One that was given up has had its verdict.
         if place.is_none() {
             done += 1;
             progress(&Progress { last: &ran, done, total });
             *place = Some(ran);
         }
     }
-    results.into_iter().flatten().collect()
+    let lost = |case| {
+        let why = "the thread that took it did not come back in time".into();
+        ran(case, Verdict::Fail(why), Vec::new(), options.limit)
+    };
+    let places = results.into_iter().zip(&crew.work.cases);
+    places.map(|(result, case)| result.unwrap_or_else(|| lost(case))).collect()
 }
 
 struct Crew {
@@ -111,16 +117,14 @@ impl Crew {
             let wait = began.map_or(limit, |began| limit.saturating_sub(began.elapsed()));
             match self.told.recv_timeout(wait) {
                 Ok(Told::Began { worker, case }) => {
-                    if let Some(at) = self.under.get_mut(&worker) {
-                        *at = Some((case, Instant::now()));
-                    }
+                    // One that was given up and has come back works on.
+                    self.under.insert(worker, Some((case, Instant::now())));
                 }
                 Ok(Told::Ended { worker, case, ran }) => {
-                    // One that was given up has had its verdict.
                     if let Some(at) = self.under.get_mut(&worker) {
                         *at = None;
-                        return Some((case, *ran));
                     }
+                    return Some((case, *ran));
                 }
                 Ok(Told::Gone { worker }) => {
                     self.under.remove(&worker);
@@ -204,6 +208,10 @@ mod tests {
                     thread::park();
                 },
                 Some("rxe") => panic!("no wings"),
+                Some("cx5") => {
+                    thread::sleep(Duration::from_millis(300));
+                    Err(Problem::NotApplicable("slow".into()))
+                }
                 _ => Err(Problem::NotApplicable("nothing here".into())),
             }
         }
@@ -233,5 +241,17 @@ mod tests {
         assert_eq!(failed(1), "it did not end within 0 s: the device hangs or is dead");
         assert_eq!(failed(2), "it panicked: no wings");
         assert_eq!(ran[3].verdict, ran[0].verdict);
+    }
+
+    #[test]
+    fn threads_that_come_back_late_lose_no_case() {
+        const NAMES: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
+        let case =
+            |name: &&'static str| verbs("uc/a", *name, |_| Ok(())).with_profile(Profile::CX5);
+        let cases: Vec<Case> = NAMES.iter().map(case).collect();
+        let options = Options { limit: Duration::from_millis(200), jobs: 2 };
+        let ran = run(cases, Box::new(Nowhere), &options, &mut |_| {});
+        assert_eq!(ran.len(), NAMES.len());
+        assert!(ran.iter().all(|ran| matches!(ran.verdict, Verdict::Fail(_))), "{ran:?}");
     }
 }

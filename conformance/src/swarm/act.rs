@@ -7,7 +7,8 @@
 use softrnic_reference::{Delivery, Kind, Outcome, Received, Request, Status, Violation};
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::{
-    Access, BindInfo, Key, Placement, RecvWr, Selectivity, SendFlags, SendOp, SendWr, Sge,
+    Access, Key, Placement, RecvWr, Selectivity, SendFlags, SendOp, SendWr, Sge, WindowRange,
+    WindowType,
 };
 
 use super::chance::Chance;
@@ -16,25 +17,24 @@ use super::hosts::{Piece, SHARED_WORD};
 use super::plan::Service;
 use super::run::Swarm;
 use super::steps::Op;
-use super::windows::Phase;
 
 /// A request that is about to be posted.
-struct Posting {
-    kind: Kind,
-    op: SendOp,
-    sges: Vec<Sge>,
-    inline: Option<Vec<u8>>,
-    flags: SendFlags,
-    answer: Option<u32>,
-    outcome: Outcome,
-    delivers: Option<Delivery<Message>>,
-    sent: Sent,
+pub(super) struct Posting {
+    pub(super) kind: Kind,
+    pub(super) op: SendOp,
+    pub(super) sges: Vec<Sge>,
+    pub(super) inline: Option<Vec<u8>>,
+    pub(super) flags: SendFlags,
+    pub(super) answer: Option<u32>,
+    pub(super) outcome: Outcome,
+    pub(super) delivers: Option<Delivery<Message>>,
+    pub(super) sent: Sent,
     /// Its success must be told.
-    told: bool,
+    pub(super) told: bool,
 }
 
 impl Posting {
-    fn new(kind: Kind, op: SendOp) -> Self {
+    pub(super) fn new(kind: Kind, op: SendOp) -> Self {
         Self {
             kind,
             op,
@@ -51,10 +51,10 @@ impl Posting {
 }
 
 /// A message that leaves: gathered, or inline.
-struct Payload {
+pub(super) struct Payload {
     pieces: Vec<Piece>,
     inline: Option<Vec<u8>>,
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Swarm<'_> {
@@ -100,17 +100,17 @@ impl Swarm<'_> {
         (self.plan.depths[0] as usize).saturating_sub(self.ends[end].channel.open())
     }
 
-    fn host(&mut self, end: usize) -> &mut super::hosts::Host {
+    pub(super) fn host(&mut self, end: usize) -> &mut super::hosts::Host {
         &mut self.hosts[self.ends[end].host]
     }
 
-    fn peer_host(&mut self, end: usize) -> &mut super::hosts::Host {
+    pub(super) fn peer_host(&mut self, end: usize) -> &mut super::hosts::Host {
         let peer = self.ends[end].peer;
         self.host(peer)
     }
 
     /// A length that is interesting more often than chance would have it.
-    fn length(&self, end: usize, chance: &mut Chance) -> usize {
+    pub(super) fn length(&self, end: usize, chance: &mut Chance) -> usize {
         let mtu = 1 << self.plan.mtu_shift;
         let most = match self.ends[end].service {
             Service::Ud => self.plan.message_max.min(mtu),
@@ -164,7 +164,12 @@ impl Swarm<'_> {
         Ok(true)
     }
 
-    fn post(&mut self, end: usize, posting: Posting, chance: &mut Chance) -> Result<(), Violation> {
+    pub(super) fn post(
+        &mut self,
+        end: usize,
+        posting: Posting,
+        chance: &mut Chance,
+    ) -> Result<(), Violation> {
         let Posting { kind, op, sges, inline, mut flags, answer, outcome, delivers, sent, told } =
             posting;
         // The last places are signalled, or polling would never free one again.
@@ -184,8 +189,25 @@ impl Swarm<'_> {
         };
         let inline = inline.as_deref().unwrap_or_default();
         let wr = SendWr { wr_id: id, op, flags, sges: &sges, inline, remote_srq };
-        let posted = self.ends[end].qp.post_send(&[wr]);
-        posted.map_err(|error| Violation(format!("{kind:?} of end {end} is refused: {error}")))?;
+        let refused = |text: String| Violation(format!("{kind:?} of end {end} is refused: {text}"));
+        if let (SendOp::BindMw { window_type: WindowType::Type1, bind, .. }, Some(which)) =
+            (op, sent.then.binds())
+        {
+            let Self { hosts, ends, .. } = self;
+            let host = &mut hosts[ends[end].host];
+            let range = WindowRange {
+                region: &host.region,
+                offset: bind.addr.saturating_sub(host.region.remote(0).addr),
+                length: bind.length,
+                access: bind.access,
+            };
+            let window = &mut host.windows[which];
+            let bound = window.window.bind(&ends[end].qp, id, flags, range);
+            window.key = bound.map_err(|error| refused(error.to_string()))?.rkey;
+        } else {
+            let posted = self.ends[end].qp.post_send(&[wr]);
+            posted.map_err(|error| refused(error.to_string()))?;
+        }
         self.requests += 1;
         self.tell(|| {
             let len =
@@ -205,7 +227,12 @@ impl Swarm<'_> {
     }
 
     /// The bytes of a message, written anew by the program.
-    fn payload(&mut self, end: usize, len: usize, chance: &mut Chance) -> Option<Payload> {
+    pub(super) fn payload(
+        &mut self,
+        end: usize,
+        len: usize,
+        chance: &mut Chance,
+    ) -> Option<Payload> {
         if len <= 64 && chance.percent(30) {
             let bytes: Vec<u8> = (0..len).map(|_| chance.draw().to_le_bytes()[0]).collect();
             return Some(Payload { pieces: Vec::new(), inline: Some(bytes.clone()), bytes });
@@ -217,7 +244,7 @@ impl Swarm<'_> {
         Some(Payload { pieces, inline: None, bytes })
     }
 
-    fn load(&mut self, end: usize, posting: &mut Posting, payload: Payload) {
+    pub(super) fn load(&mut self, end: usize, posting: &mut Posting, payload: Payload) {
         let host = self.host(end);
         posting.sges = payload.pieces.iter().map(|piece| sge(host, piece)).collect();
         posting.inline = payload.inline;
@@ -225,7 +252,13 @@ impl Swarm<'_> {
     }
 
     /// A message that will arrive at the peer, as sure as the service is.
-    fn deliver(&mut self, end: usize, posting: &mut Posting, what: Received, message: Message) {
+    pub(super) fn deliver(
+        &mut self,
+        end: usize,
+        posting: &mut Posting,
+        what: Received,
+        message: Message,
+    ) {
         if self.ends[end].service.is_reliable() {
             posting.delivers = Some(Delivery { what, carries: message });
         } else {
@@ -411,54 +444,6 @@ impl Swarm<'_> {
         Some(self.post(end, Posting::new(Kind::Flush, op), chance))
     }
 
-    /// What the peer must refuse: a key that is none, or bytes outside. The reference model says so.
-    fn offend(&mut self, end: usize, chance: &mut Chance) -> Option<Result<(), Violation>> {
-        use softrnic_reference::{Access as Does, Keys, Rights, Who};
-        let len = self.length(end, chance).max(1);
-        let host = self.peer_host(end);
-        let (base, size) = (host.region.remote(0).addr, host.memory.len() as u64);
-        let key = host.key();
-        let mut keys = Keys::default();
-        keys.register(key.0, 0, (0, base, size), Rights::ALL);
-        let (rkey, remote_addr) = match chance.below(5) {
-            0 => (Key(key.0 ^ (1 + chance.below(255))), base),
-            1 => (Key(key.0 ^ 0x0040_0000), base),
-            2 => (key, base + size - len as u64 + 1),
-            3 => (key, base - 1),
-            _ => (key, u64::MAX - u64::from(chance.below(8))),
-        };
-        let writes = chance.percent(50);
-        let does = if writes { Does::RemoteWrite } else { Does::RemoteRead };
-        let who = Who { domain: 0, qp: 0 };
-        if keys.judge(rkey.0, who, (remote_addr, len as u64), does).is_ok() {
-            return None;
-        }
-        let pieces = self.host(end).take_pieces(len, chance)?;
-        let (kind, op) = if writes {
-            (Kind::Write, SendOp::Write { remote_addr, rkey, imm: None })
-        } else {
-            (Kind::Read, SendOp::Read { remote_addr, rkey })
-        };
-        let mut posting = Posting::new(kind, op);
-        let host = self.host(end);
-        host.refresh(&pieces);
-        posting.sges = pieces.iter().map(|piece| sge(host, piece)).collect();
-        posting.sent.local = pieces;
-        posting.outcome = Outcome::Fails(Status::RemoteAccess);
-        Some(self.post(end, posting, chance))
-    }
-
-    /// A local key that is none.
-    fn blunder(&mut self, end: usize, chance: &mut Chance) -> Option<Result<(), Violation>> {
-        let piece = self.host(end).take_word()?;
-        let mut posting = Posting::new(Kind::Send, SendOp::Send { imm: None, invalidate: None });
-        let good = sge(self.host(end), &piece);
-        posting.sges = vec![Sge { lkey: Key(good.lkey.0 ^ 1), ..good }];
-        posting.sent.local = vec![piece];
-        posting.outcome = Outcome::Fails(Status::LocalProtection);
-        Some(self.post(end, posting, chance))
-    }
-
     /// The peer writes to a region of this end that goes meanwhile.
     fn vanish(&mut self, end: usize, chance: &mut Chance) -> Option<Result<(), Violation>> {
         let writer = self.ends[end].peer;
@@ -491,97 +476,6 @@ impl Swarm<'_> {
         self.vanished.push((buffer, bytes));
         None
     }
-
-    fn bind(&mut self, end: usize, chance: &mut Chance) -> Option<Result<(), Violation>> {
-        let len = 1 + self.length(end, chance);
-        let host = self.host(end);
-        let which = host.windows.iter().position(|window| window.phase == Phase::Free)?;
-        let piece = host.take(len, chance)?;
-        host.refresh(&[piece]);
-        let (lkey, addr) = (host.region.lkey(), host.region.remote(piece.at as u64).addr);
-        let window = &mut host.windows[which];
-        let old = window.key;
-        window.key = Key::from_parts(old.index(), old.variant().wrapping_add(1));
-        (window.phase, window.owner, window.piece) = (Phase::Changing, end, Some(piece));
-        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let bind = BindInfo { mr_lkey: lkey, addr, length: len as u64, access };
-        let op =
-            SendOp::BindMw { window: old, new_rkey: window.key, window_type: window.kind, bind };
-        let mut posting = Posting::new(Kind::BindWindow, op);
-        posting.sent.then = Then::Bound(which);
-        posting.told = true;
-        Some(self.post(end, posting, chance))
-    }
-
-    /// A window of the peer that this connection may use, and that nobody does now.
-    fn window(&mut self, end: usize) -> Option<usize> {
-        let peer = self.ends[end].peer;
-        self.peer_host(end).windows.iter().position(|window| {
-            window.phase == Phase::Bound && window.owner == peer && window.users == 0
-        })
-    }
-
-    fn use_window(&mut self, end: usize, chance: &mut Chance) -> Option<Result<(), Violation>> {
-        let which = self.window(end)?;
-        let host = self.peer_host(end);
-        let (rkey, whole) = (host.windows[which].key, host.windows[which].piece?);
-        let from = chance.index(whole.len);
-        let len = 1 + chance.index(whole.len - from);
-        let part = Piece { slot: whole.slot, at: whole.at + from, len };
-        let remote_addr = host.region.remote(part.at as u64).addr;
-        let reads = chance.percent(50);
-        let mut posting = if reads {
-            let bytes = host.gather(&[part]);
-            let into = self.host(end).take(len, chance)?;
-            let mut posting = Posting::new(Kind::Read, SendOp::Read { remote_addr, rkey });
-            posting.answer = Some(len as u32);
-            posting.sges = vec![sge(self.host(end), &into)];
-            posting.sent.local = vec![into];
-            posting.sent.then = Then::Left(which, Box::new(Then::Brought(vec![into], bytes)));
-            posting
-        } else {
-            let payload = self.payload(end, len, chance)?;
-            let op = SendOp::Write { remote_addr, rkey, imm: None };
-            let mut posting = Posting::new(Kind::Write, op);
-            let then = Then::Written(part, payload.bytes.clone());
-            posting.sent.then = Then::Left(which, Box::new(then));
-            self.load(end, &mut posting, payload);
-            posting
-        };
-        posting.told = true;
-        self.peer_host(end).windows[which].users += 1;
-        Some(self.post(end, posting, chance))
-    }
-
-    /// Ends a binding: the owner by itself, or the peer by a SEND.
-    fn unbind(&mut self, end: usize, chance: &mut Chance) -> Option<Result<(), Violation>> {
-        if chance.percent(50) {
-            let host = self.host(end);
-            let own = host.windows.iter().position(|window| {
-                window.phase == Phase::Bound && window.owner == end && window.users == 0
-            })?;
-            host.windows[own].phase = Phase::Changing;
-            let op = SendOp::LocalInvalidate { key: host.windows[own].key };
-            let mut posting = Posting::new(Kind::LocalInvalidate, op);
-            posting.sent.then = Then::Unbound(own);
-            posting.told = true;
-            return Some(self.post(end, posting, chance));
-        }
-        let which = self.window(end)?;
-        let len = self.length(end, chance);
-        let payload = self.payload(end, len, chance)?;
-        let window = &mut self.peer_host(end).windows[which];
-        window.phase = Phase::Changing;
-        let key = window.key;
-        let op = SendOp::Send { imm: None, invalidate: Some(key) };
-        let mut posting = Posting::new(Kind::Send, op);
-        let what = Received { invalidated: Some(key.0), ..Received::message(len as u32) };
-        let bytes = payload.bytes.clone();
-        let message = Message { bytes, written: None, invalidates: Some(which) };
-        self.deliver(end, &mut posting, what, message);
-        self.load(end, &mut posting, payload);
-        Some(self.post(end, posting, chance))
-    }
 }
 
 /// Where a word lies that only one end changes, at its peer.
@@ -589,6 +483,6 @@ pub(super) const fn own_word(end: usize) -> usize {
     8 + 8 * end
 }
 
-fn sge(host: &super::hosts::Host, piece: &Piece) -> Sge {
+pub(super) fn sge(host: &super::hosts::Host, piece: &Piece) -> Sge {
     host.region.sge(piece.at as u64, piece.len as u32)
 }

@@ -44,6 +44,22 @@ pub(super) enum Then {
     Vanished,
 }
 
+impl Then {
+    /// The window whose binding changes.
+    pub(super) const fn binds(&self) -> Option<usize> {
+        match self {
+            Self::Bound(which) | Self::Unbound(which) => Some(*which),
+            Self::Nothing
+            | Self::Written(..)
+            | Self::Brought(..)
+            | Self::Added(_)
+            | Self::Swapped { .. }
+            | Self::Left(..)
+            | Self::Vanished => None,
+        }
+    }
+}
+
 /// A message, as far as nobody but its recipient has to know.
 #[derive(Clone, Debug)]
 pub(super) struct Message {

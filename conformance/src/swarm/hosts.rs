@@ -11,6 +11,7 @@ use softrnic_verbs::{
 };
 
 use super::chance::Chance;
+use super::guarded::Guarded;
 use super::plan::Plan;
 use super::windows::Window;
 
@@ -44,12 +45,15 @@ pub(super) struct Host {
     pub(super) xrc_srq: Srq,
     /// Which end a queue pair number is of.
     pub(super) ends: BTreeMap<u32, usize>,
+    /// The ends that are here.
+    pub(super) own_ends: Vec<usize>,
     pub(super) memory: Memory,
     pub(super) shared: Receives<Pieces>,
     pub(super) xrc: Receives<Pieces>,
     pub(super) additions: Additions,
     pub(super) counts: Counts,
     pub(super) windows: Vec<Window>,
+    pub(super) guarded: Guarded,
     pub(super) parted: bool,
     pub(super) paused: bool,
     slots: Slots,
@@ -61,7 +65,28 @@ pub(super) struct Host {
 struct Slots {
     first: usize,
     bytes: usize,
+    count: u32,
     free: Vec<u32>,
+    /// Places that somebody has used so far: those below this one.
+    used: u32,
+}
+
+impl Slots {
+    fn new(first: usize, bytes: usize, count: u32) -> Self {
+        Self { first, bytes, count, free: (0..count).rev().collect(), used: 0 }
+    }
+
+    /// A free place, of those that were used before if there is one; and where it begins.
+    fn take(&mut self) -> Option<(u32, usize)> {
+        let slot = self.free.pop()?;
+        self.used = self.used.max(slot + 1);
+        Some((slot, self.first + self.bytes * slot as usize))
+    }
+
+    /// Where the places end that somebody has used, and one more behind them.
+    fn end_of_used(&self) -> usize {
+        self.first + self.bytes * (self.used + 1).min(self.count) as usize
+    }
 }
 
 impl Host {
@@ -88,9 +113,12 @@ impl Host {
         let srq = pd.create_srq(&attributes)?;
         let xrcd = context.open_xrcd()?;
         let xrc_srq = xrcd.create_srq(&pd, &recv_cq, &attributes)?;
-        let windows = [WindowType::Type2A, WindowType::Type2B].map(|kind| Window::new(&pd, kind));
+        let kinds = [WindowType::Type1, WindowType::Type2A, WindowType::Type2B];
+        let windows = kinds.map(|kind| Window::new(&pd, kind));
+        let guarded = Guarded::new(&pd)?;
         Ok(Self {
             node,
+            guarded,
             windows: windows.into_iter().collect::<Verb<_>>()?,
             context,
             pd,
@@ -101,6 +129,7 @@ impl Host {
             xrcd,
             xrc_srq,
             ends: BTreeMap::new(),
+            own_ends: Vec::new(),
             memory: Memory::new(len),
             shared: Receives::new(true),
             xrc: Receives::new(true),
@@ -108,7 +137,7 @@ impl Host {
             counts: Counts::default(),
             parted: false,
             paused: false,
-            slots: Slots { first, bytes, free: (0..count).rev().collect() },
+            slots: Slots::new(first, bytes, count),
             fresh: u64::from(node.get()) << 40,
             scratch: Vec::new(),
         })
@@ -123,17 +152,15 @@ impl Host {
         if len > self.slots.bytes {
             return None;
         }
-        let slot = self.slots.free.pop()?;
+        let (slot, begin) = self.slots.take()?;
         let room = self.slots.bytes - len;
-        let at =
-            self.slots.first + self.slots.bytes * slot as usize + chance.index(room.min(63) + 1);
-        Some(Piece { slot, at, len })
+        Some(Piece { slot, at: begin + chance.index(room.min(63) + 1), len })
     }
 
     /// Takes a place for a word.
     pub(super) fn take_word(&mut self) -> Option<Piece> {
-        let slot = self.slots.free.pop()?;
-        Some(Piece { slot, at: self.slots.first + self.slots.bytes * slot as usize, len: 8 })
+        let (slot, at) = self.slots.take()?;
+        Some(Piece { slot, at, len: 8 })
     }
 
     /// Takes one to three places for `len` bytes in all.
@@ -218,9 +245,9 @@ impl Host {
         Ok(())
     }
 
-    /// The same of all its memory.
+    /// The same of all its memory that was ever used, and of the place behind it.
     pub(super) fn compare_all(&mut self) -> Result<(), Violation> {
-        let len = self.memory.len();
+        let len = self.slots.end_of_used();
         self.compare(&[Piece { slot: 0, at: 0, len }])
     }
 

@@ -8,13 +8,17 @@
 mod act;
 mod chance;
 mod ends;
+mod guarded;
 mod hosts;
+mod lending;
+mod offences;
 mod plan;
 mod run;
 mod shrink;
 mod speed;
 mod steps;
 mod storm;
+mod topology;
 mod watch;
 mod windows;
 
@@ -23,3 +27,4 @@ pub use run::{Failure, Outcome, run, run_told};
 pub use shrink::{Schedule, shrink};
 pub use speed::{Crowd, Speed, crowd, speed};
 pub use steps::{Op, Step};
+pub use topology::Topology;

@@ -1,17 +1,23 @@
 //! What a run is made of.
 
 use serde::{Deserialize, Serialize};
+use softrnic_model::profile::Profile;
 use softrnic_verbs::Mtu;
 
 use super::chance::Chance;
+use super::topology::Topology;
 
 /// Everything that is the same throughout a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Where all chance of the run comes from.
     pub seed: u64,
-    /// Hosts, all on one switch.
+    /// Hosts.
     pub hosts: u32,
+    /// How they are joined.
+    pub topology: Topology,
+    /// Name of the profile of all devices.
+    pub profile: String,
     /// Connections, or pairs of datagram queue pairs, spread over the hosts.
     pub connections: u32,
     /// Which services they have: one of these each.
@@ -114,17 +120,22 @@ impl Plan {
         let mut hazard = |most| if chance.percent(50) { 0 } else { chance.below(most) };
         let (drop, duplicate, delay) = (hazard(50), hazard(15), hazard(20));
         let (corrupt, mark) = (hazard(5), hazard(10));
+        let message_max = (chance.pick(&[1, 3, 12]) << mtu_shift).min(12_000);
         let delay_ns = chance.pick(&[3_000, 50_000, 4_000_000, 12_000_000]);
         Self {
             seed,
             hosts: hosts.max(1),
+            topology: chance.pick(&[Topology::Star, Topology::Star, Topology::Two, Topology::Ring]),
+            // Half as the rules say, with all that they leave free at its oddest.
+            profile: chance.pick(&["strict", "strict", "spec", "rxe", "cx5"]).into(),
             connections: hosts.max(1) + chance.below(3 * hosts.max(1)),
             services,
             mtu_shift,
-            message_max: (chance.pick(&[1, 3, 12]) << mtu_shift).min(12_000),
+            message_max,
             depths: [2 + chance.below(30), 1 + chance.below(16)],
             read_depth: 1 + u8::try_from(chance.below(16)).unwrap_or(0),
-            slots: 40,
+            // Fewer large ones: what nobody uses must be made all the same.
+            slots: (120_000 / message_max).clamp(12, 40),
             window_bytes: chance.pick(&[1, 20_000, 1 << 20]),
             near_wrap: chance.percent(50),
             latency_ns: 100 + chance.below(3000),
@@ -134,6 +145,11 @@ impl Plan {
             cuts: chance.percent(20),
             errors: chance.percent(50),
         }
+    }
+
+    /// The profile of that name; of none, the rules'.
+    pub(super) fn profile(&self) -> Profile {
+        self.profile.parse().unwrap_or_default()
     }
 
     pub(super) fn mtu(&self) -> Mtu {
@@ -175,6 +191,9 @@ impl Plan {
             if !may.contains(&is) {
                 return Err(format!("{name} is {is}; it may be {} to {}", may.start(), may.end()));
             }
+        }
+        if let Err(error) = self.profile.parse::<Profile>() {
+            return Err(format!("profile is {:?}: {error}", self.profile));
         }
         if self.services.is_empty() {
             return Err("services is empty; name at least one".into());

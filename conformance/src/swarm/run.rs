@@ -120,6 +120,8 @@ pub(super) struct Swarm<'a> {
     pub(super) requests: u64,
     pub(super) renewed: u64,
     pub(super) over: VecDeque<Retired<Sent>>,
+    /// When hosts were tended for the last time.
+    tended: Duration,
     calm: Arc<AtomicBool>,
     words: Option<Words>,
 }
@@ -133,9 +135,9 @@ impl<'a> Swarm<'a> {
             seed: plan.seed,
             window_bytes: plan.window_bytes,
             poll_costs: Duration::ZERO,
+            profile: plan.profile(),
             ..FabricConfig::default()
         });
-        let switch = fabric.add_switch();
         let cable = Cable {
             latency_ns: plan.latency_ns.into(),
             rate_bps: (plan.rate_gbps != 0).then_some(u64::from(plan.rate_gbps) * 1_000_000_000),
@@ -145,9 +147,8 @@ impl<'a> Swarm<'a> {
         let mut ends_at = vec![0; plan.hosts as usize];
         pairs.iter().flat_map(|(of, _)| of).for_each(|host| ends_at[*host] += 1);
         let mut hosts = Vec::new();
-        for (number, ends) in ends_at.into_iter().enumerate() {
-            let node = fabric.add_host(&format!("host{number}"));
-            fabric.connect(node, switch, cable);
+        let nodes = plan.topology.lay(&fabric, plan.hosts, cable);
+        for (node, ends) in nodes.into_iter().zip(ends_at) {
             hosts.push(Host::new(&fabric, node, plan, ends)?);
         }
         let calm = Arc::default();
@@ -157,6 +158,7 @@ impl<'a> Swarm<'a> {
         for (of, service) in pairs {
             let first = ends.len();
             let made = make(&hosts, of, service, plan, &mut chance)?;
+            of.iter().zip(first..).for_each(|(host, end)| hosts[*host].own_ends.push(end));
             for (index, made) in made.into_iter().enumerate() {
                 ends.push(End {
                     host: of[index],
@@ -184,6 +186,7 @@ impl<'a> Swarm<'a> {
             requests: 0,
             renewed: 0,
             over: VecDeque::new(),
+            tended: Duration::ZERO,
             calm,
             words,
         };
@@ -220,6 +223,7 @@ impl<'a> Swarm<'a> {
     }
 
     pub(super) fn step(&mut self, step: &Step) -> Result<(), Violation> {
+        self.feed()?;
         let mut chance = Chance::new(u64::from(step.seed));
         let host = step.at as usize % self.hosts.len();
         if step.op == Op::Run {
@@ -235,6 +239,24 @@ impl<'a> Swarm<'a> {
             self.cut(step.op, host);
         } else {
             self.act(step.op, step.at as usize % self.ends.len(), &mut chance)?;
+        }
+        Ok(())
+    }
+
+    /// Gives receives to all that wait for some, once in each time-out. RNR NAKs are no progress and do
+    /// not restore `retry_cnt` ([rnr/retry-restored]): a sender whose peer is never ready while the
+    /// weather takes packets runs out of retries, and rightly so. With this there is progress in each
+    /// calm.
+    fn feed(&mut self) -> Result<(), Violation> {
+        let now = self.fabric.now();
+        if now < self.tended + storm::TIMEOUT {
+            return Ok(());
+        }
+        self.tended = now;
+        let mut chance = Chance::new(self.plan.seed ^ u64::try_from(now.as_nanos()).unwrap_or(0));
+        for host in 0..self.hosts.len() {
+            self.poll(host)?;
+            self.post_missing_receives(host, &mut chance)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use softrnic_reference::Violation;
 use super::plan::{Plan, Service, Weather};
 use super::run::Swarm;
 use super::steps::Step;
+use super::topology::Topology;
 
 /// What a measurement has found.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,9 @@ impl Speed {
     }
 }
 
+/// Steps of each run: so many that what is done is weighed, and not how hosts are made.
+const STEPS: usize = 20_000;
+
 /// Plans of different kinds for a measurement: with and without weather, all services.
 fn plans() -> impl Iterator<Item = Plan> {
     (0..).map(|seed| Plan::drawn(seed, 4))
@@ -38,7 +42,7 @@ pub fn speed(at_least: Duration) -> Result<Speed, Violation> {
     let started = Instant::now();
     let mut packets = 0;
     for plan in plans() {
-        let steps: Vec<Step> = Step::drawn(&plan).take(2000).collect();
+        let steps: Vec<Step> = Step::drawn(&plan).take(STEPS).collect();
         let outcome = super::run(&plan, &steps);
         packets += outcome.map_err(|failure| Violation(failure.to_string()))?.packets;
         if started.elapsed() >= at_least {
@@ -73,6 +77,8 @@ pub fn crowd(hosts: u32, queue_pairs: u32) -> Result<Crowd, Violation> {
     let plan = Plan {
         seed: 1,
         hosts,
+        topology: Topology::Star,
+        profile: "spec".into(),
         connections: hosts.saturating_mul(queue_pairs) / 2,
         services: vec![Service::Rc],
         mtu_shift: 10,

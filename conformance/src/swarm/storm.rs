@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use softrnic_verbs::simulated::{Fabric, Fate, FaultRules, Seen};
 
@@ -11,6 +12,8 @@ use super::plan::{Plan, Weather};
 /// The local ACK time-out of all queue pairs: 4.096 µs · 2^10.
 pub(super) const TIMEOUT_CODE: u8 = 10;
 const TIMEOUT_NS: u64 = 4_096 << TIMEOUT_CODE;
+/// The same.
+pub(super) const TIMEOUT: Duration = Duration::from_nanos(TIMEOUT_NS);
 
 /// Lets the weather of a plan befall all cables. It ends when `calm` is set.
 pub(super) fn blow(fabric: &Fabric, plan: &Plan, calm: &Arc<AtomicBool>) {

@@ -1,4 +1,4 @@
-//! Memory windows, type 2.
+//! Memory windows, of all types.
 
 use softrnic_verbs::provider::Verb;
 use softrnic_verbs::{Key, Mw, Pd, WindowType};
@@ -15,8 +15,8 @@ pub(super) enum Phase {
 }
 
 pub(super) struct Window {
-    /// Keeps it alive; its present key is ours to know.
-    _window: Mw,
+    /// Keeps it alive. Of type 2 its present key is ours to know.
+    pub(super) window: Mw,
     pub(super) kind: WindowType,
     pub(super) key: Key,
     pub(super) phase: Phase,
@@ -32,12 +32,17 @@ impl Window {
         let window = pd.alloc_mw(kind).map_err(|error| error.source)?;
         Ok(Self {
             key: window.rkey(),
-            _window: window,
+            window,
             kind,
             phase: Phase::Free,
             owner: 0,
             piece: None,
             users: 0,
         })
+    }
+
+    /// Whether it can be invalidated. One of type 1 is only bound anew, to nothing.
+    pub(super) fn can_be_invalidated(&self) -> bool {
+        self.kind != WindowType::Type1
     }
 }

@@ -19,6 +19,7 @@
 )]
 
 mod captures;
+mod cm;
 mod device;
 mod encode;
 #[path = "../../../rnic-model/tests/protection/extent.rs"]
@@ -33,6 +34,9 @@ mod protection;
 #[expect(dead_code, reason = "the tests that it is of use more of it")]
 mod protection_world;
 pub mod reach;
+#[path = "../../../conformance/src/replay/pcapng.rs"]
+#[expect(unreachable_pub, reason = "`softrnic replay` offers it")]
+mod reader;
 #[path = "../../../rnic-model/tests/protection/reference.rs"]
 #[expect(dead_code, reason = "the tests that it is of use more of it")]
 mod reference;
@@ -57,16 +61,8 @@ pub struct Target {
     pub fault: Fault,
 }
 
-impl Target {
-    /// Plants its fault, in builds that have any (`--cfg planted_faults`).
-    pub fn plant(&self) {
-        #[cfg(planted_faults)]
-        softrnic_model::planted::plant(self.fault);
-    }
-}
-
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     frame::TARGET,
     pcapng::TARGET,
     message::TARGET,
@@ -74,6 +70,7 @@ pub const TARGETS: [Target; 7] = [
     responder::TARGET,
     requester::TARGET,
     device::TARGET,
+    cm::TARGET,
 ];
 
 /// The target of this name.

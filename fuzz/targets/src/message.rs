@@ -2,7 +2,7 @@
 //! when it is written again, and keeps to the bounds.
 
 use softrnic_model::planted::Fault;
-use softrnic_transport::service::fuzz_entry::{answer, request};
+use softrnic_transport::service::fuzz_entry::{VERSION, answer, request};
 
 use crate::Target;
 use crate::input::Input;
@@ -16,10 +16,8 @@ pub(crate) const TARGET: Target = Target {
 };
 
 /// The kinds of requests and of answers.
-const REQUESTS: core::ops::RangeInclusive<u8> = 1..=6;
-const ANSWERS: core::ops::RangeInclusive<u8> = 65..=71;
-/// The version of the protocol.
-const VERSION: u8 = 1;
+const REQUESTS: core::ops::RangeInclusive<u8> = 1..=8;
+const ANSWERS: core::ops::RangeInclusive<u8> = 65..=72;
 /// Bytes of a name, and addresses of a request.
 const NAME_MAX: usize = 32;
 const PLACES_MAX: u8 = 64;
@@ -76,14 +74,21 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let head = |kind| vec![VERSION, kind, 7, 0];
     let with = |kind, parts: &[&[u8]]| [&head(kind)[..], &parts.concat()].concat();
     let status = [1; 56];
-    let row: Vec<u8> = [&[9; 9][..], &name, &name, &[1], &place, &[1], &status].concat();
+    // A connection that waits: state, service, who has asked, ID, addresses.
+    let conversation: Vec<u8> = [&[11][..], &[7; 8], &[1], &[3; 4], &[0xfd; 32]].concat();
+    let head_of_row = [&[9; 9][..], &name, &name, &[1], &place, &[1], &status].concat();
+    let row = [&head_of_row[..], &[1], &conversation].concat();
+    // Which addresses: all, and one.
+    let (all, one) = ([0; 17], [&[3][..], &[0xfd; 16]].concat());
     vec![
         with(1, &[&name, &name, &[2], &place, &place]),
         with(2, &[&place]),
         with(3, &[&[1]]),
-        with(4, &[&status]),
+        with(4, &[&status, &[2], &conversation, &conversation]),
         with(5, &[]),
         with(6, &[]),
+        with(7, &[&[7; 8], &all, &[3]]),
+        with(8, &[&[7; 8], &one]),
         with(65, &[&[3, 2, 0, 0, 0, 0, 0, 10, 22, 0, 0, 0]]),
         with(66, &[&[5, 0xff, 0xff, 0xff, 0xff]]),
         with(67, &[]),
@@ -91,5 +96,6 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         with(69, &[]),
         with(70, &[&[1], &row]),
         with(71, &[&[1; 8]]),
+        with(72, &[&[7; 8]]),
     ]
 }

@@ -66,6 +66,18 @@ reaches! {
     FailedByPeer = "failed-by-peer",
     /// Packets were sent again.
     SentAgain = "sent-again",
+    /// A peer's request for a connection was put to the program.
+    CmRequest = "cm-request",
+    /// A connection was established.
+    CmEstablished = "cm-established",
+    /// A connection that was established has ended.
+    CmEnded = "cm-ended",
+    /// A peer has refused a connection.
+    CmRefused = "cm-refused",
+    /// A datagram service was resolved.
+    CmResolved = "cm-resolved",
+    /// A peer has not answered.
+    CmGivenUp = "cm-given-up",
     /// C's struct became a queue pair's attributes.
     AttributesTaken = "attributes-taken",
     /// C's work request was posted.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use softrnic_model::verbs::{Gid, QpNum};
 use softrnic_model::wire::{Packet, RoceFrame, Service};
 
-use crate::{Target, captures, device, message, protection, requester, responder};
+use crate::{Target, captures, cm, device, message, protection, requester, responder};
 
 /// The captures.
 const FILES: [&str; 3] = ["rxe-scenarios.pcapng", "rxe-tools.pcapng", "rxe-v6-scenarios.pcapng"];
@@ -48,6 +49,19 @@ pub(crate) fn packets() -> Vec<(u32, Vec<u8>)> {
         .collect()
 }
 
+/// Management datagrams to queue pair 1, with who has sent them.
+pub(crate) fn mads() -> Vec<(Gid, Vec<u8>)> {
+    let frames = CAPTURES.iter().flat_map(|file| captures::frames(file));
+    let frames = frames.filter_map(|frame| RoceFrame::parse(frame).ok());
+    frames
+        .filter_map(|frame| {
+            let packet = Packet::parse(frame.packet).ok()?;
+            let is_mad = packet.bth.dest_qp() == QpNum::GSI;
+            is_mad.then(|| (frame.route.src, packet.payload.to_vec()))
+        })
+        .collect()
+}
+
 /// Packets in runs of `len` of the same queue pair.
 fn runs(of_requests: bool, len: usize) -> Vec<Vec<Vec<u8>>> {
     let mut by_pair: BTreeMap<(u32, Service), Vec<Vec<u8>>> = BTreeMap::new();
@@ -68,7 +82,7 @@ pub fn of(target: &Target) -> Vec<Vec<u8>> {
             let frames = CAPTURES.iter().flat_map(|file| captures::frames(file));
             frames.map(<[u8]>::to_vec).collect()
         }
-        "pcapng" => CAPTURES.iter().map(|file| file[..file.len().min(12_000)].to_vec()).collect(),
+        "pcapng" => CAPTURES.iter().map(|file| file[..file.len().min(6_000)].to_vec()).collect(),
         "message" => message::seeds(),
         "responder" => {
             let all = runs(true, 16);
@@ -89,6 +103,7 @@ pub fn of(target: &Target) -> Vec<Vec<u8>> {
         }
         "protection" => protection::seeds(),
         "device" => device::seeds(),
+        "cm" => cm::seeds(),
         name => panic!("{name} has no seeds"),
     }
 }

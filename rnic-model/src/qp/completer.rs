@@ -413,6 +413,7 @@ fn on_read_response<M: Memory + ?Sized>(
     let begins = !requester.window.begins_read(done) || facts.place.begins();
     let ends = facts.place.ends() == (requester.window.read_packets(done, wqe.packets) == 1);
     // [read-atomic/read-response-length] [read-atomic/read-response-place]
+    // [read-atomic/response-acknowledges]
     if packet.payload.len() != expected || !begins || !ends || !says_ack(packet) {
         return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }
@@ -458,10 +459,11 @@ fn on_atomic_response<M: Memory + ?Sized>(
     if requester.una_psn != psn || !requester.is_busy() {
         return shared.count(Counter::DropStaleResponse);
     }
-    // [read-atomic/atomic-byte-order]
+    // [read-atomic/response-acknowledges]
     if !says_ack(packet) {
         return fail_oldest(qp, shared, WcStatus::BadResponseError.into());
     }
+    // [read-atomic/atomic-byte-order]
     let original = found.original().to_ne_bytes();
     if let Err(why) = local::scatter_message(qp, shared, memory, count, 0, &original) {
         return fail_oldest(qp, shared, why);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use softrnic_conformance::deviation::Deviations;
+use softrnic_conformance::program::Remote;
 use softrnic_conformance::report::{Report, Status, html, junit, table};
 use softrnic_conformance::rules;
 use softrnic_conformance::runner::{self, Options};
@@ -59,6 +60,13 @@ fn worlds(args: &RunArgs, shared: &Shared) -> Result<Vec<Judged>, Failure> {
                 ));
             }
         };
+        // A helper that is not there is no fault of the device.
+        Remote::connect(helper).map_err(|error| {
+            Failure::failed(
+                format!("--peer: nobody answers at {helper}: {error}"),
+                "start `softrnic conform serve` on that host",
+            )
+        })?;
         let peer = Peer { address, ..Peer::new(helper) };
         return Ok(vec![("peer", Box::new(peer), None)]);
     }

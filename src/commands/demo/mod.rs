@@ -83,6 +83,12 @@ const COLUMNS: [Column; 7] = [
 
 /// The tour.
 pub(crate) fn run(args: &DemoArgs, shared: &Shared) -> Result<(), Failure> {
+    if shared.backend() == softrnic_verbs::Backend::Hardware {
+        return Err(Failure::usage(
+            "--backend hardware: the tour is of the emulated device",
+            "`softrnic conform --backend hardware` judges a real one",
+        ));
+    }
     let settings = Settings::emulated(shared);
     let context = match &shared.address {
         Some(address) => settings.open(address)?,

@@ -10,6 +10,7 @@
 
 static ucp_worker_h worker;
 static ucp_conn_request_h request;
+static int gone;
 
 static void must(ucs_status_t status, const char *what)
 {
@@ -45,6 +46,7 @@ static void on_error(void *unused, ucp_ep_h ep, ucs_status_t status)
 {
 	(void)unused;
 	(void)ep;
+	gone = 1;
 	fprintf(stderr, "endpoint: %s\n", ucs_status_string(status));
 }
 
@@ -121,7 +123,12 @@ int main(int argc, char **argv)
 		for (int i = 0; i < BYTES; i++)
 			bytes[i] *= 2;
 		send_all(ep, bytes);
+		/* Who closes takes what the other one has not read yet: so the client does. */
+		while (!gone)
+			ucp_worker_progress(worker);
 		ucp_listener_destroy(listener);
+		close.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+		close.flags = UCP_EP_CLOSE_FLAG_FORCE;
 	}
 	finish(ucp_ep_close_nbx(ep, &close), "close");
 	ucp_worker_destroy(worker);

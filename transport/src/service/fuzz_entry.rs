@@ -2,6 +2,9 @@
 
 use super::message::{Answer, Request};
 
+/// The version of the protocol.
+pub const VERSION: u8 = super::message::VERSION;
+
 /// What a request means, written anew; `None` if it is refused.
 #[must_use]
 pub fn request(bytes: &[u8]) -> Option<Vec<u8>> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use softrnic_verbs::provider::Timeout;
 
 use super::Id;
+use super::devices;
 use super::sockaddr::{Storage, read};
 use crate::errno::{Errno, Result, number};
 use crate::object::{Object, Ptr, live};
@@ -25,8 +26,10 @@ fn optional(address: *const Storage) -> Result<Option<SocketAddr>> {
 pub(super) fn bind(id: &Object<Id>, address: SocketAddr) -> Result<()> {
     id.cm()?;
     let bound = id.manager.with_device_for(|cm| cm.bind(id.number, address));
-    if matches!(bound, Err(Errno(libc::ENODEV))) && address.ip().to_canonical().is_loopback() {
-        // A loopback address that no device has is as good as a wildcard.
+    let no_device = matches!(bound, Err(Errno(libc::ENODEV)));
+    if no_device && address.ip().to_canonical().is_loopback() && !devices::is_listed(address) {
+        // A loopback address that no device has is as good as a wildcard; one whose device cannot be
+        // opened is not.
         let mut open = address;
         open.set_ip(match address {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

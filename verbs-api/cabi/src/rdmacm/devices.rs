@@ -176,6 +176,13 @@ pub(super) fn source_for(destination: SocketAddr) -> Option<SocketAddr> {
     resolve::resolve(destination, None, &tables).ok().map(|resolved| resolved.source)
 }
 
+/// Whether a device has the address, open or not.
+pub(super) fn is_listed(address: SocketAddr) -> bool {
+    let devices = device_list::devices().unwrap_or_default();
+    let tables: Vec<_> = devices.iter().filter_map(device_list::gids_of).collect();
+    matches!(resolve::holder(address, &tables), Ok(Some(_)))
+}
+
 pub(crate) extern "C" fn get_devices(count: *mut c_int) -> *mut Option<Ptr<Context>> {
     let list = pointer(|| {
         let manager = Manager::current()?;
