@@ -29,7 +29,7 @@ class Pairing:
     # Judges both outputs: (client, server) -> why not, or None.
     judge: object = None
     quick: bool = False
-    # What statuses both must end with.
+    # What statuses both must end with; None: either.
     client_fails: bool = False
     server_fails: bool = False
     # Who dies, and how long after the client was started; by the connection manager, after both were connected.
@@ -200,7 +200,7 @@ def run(pairing, host, guest):
             ended = asking.wait(PATIENCE)
             if ended is None:
                 return f"the client hangs: {tail(asking)} | server: {tail(serving)}"
-            if (ended != 0) != pairing.client_fails:
+            if pairing.client_fails is not None and (ended != 0) != pairing.client_fails:
                 return f"the client ended with {ended}: {tail(asking)} | server: {tail(serving)}"
         if pairing.kills != "server" and not pairing.server_stays:
             served = serving.wait(PATIENCE)
