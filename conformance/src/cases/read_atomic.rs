@@ -24,43 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
             ),
         ));
     }
-    for (variant, syndrome) in NO_ACKNOWLEDGEMENTS {
-        for (kind, post, request, response) in [
-            (
-                "read",
-                "RDMA_READ id=1 at=buf len=8",
-                "READ_REQUEST",
-                "READ_RESPONSE_ONLY data=8*0xaa",
-            ),
-            (
-                "read-first",
-                "RDMA_READ id=1 at=buf len=300",
-                "READ_REQUEST",
-                "READ_RESPONSE_FIRST data=256*0xaa",
-            ),
-            ("fetch-add", "FETCH_ADD id=1 at=buf len=8", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE orig=5"),
-            (
-                "compare-swap",
-                "COMP_SWAP id=1 at=buf len=8",
-                "COMPARE_SWAP",
-                "ATOMIC_ACKNOWLEDGE orig=5",
-            ),
-        ] {
-            all.push(named(
-                &format!("read-atomic/response-acknowledges/{kind}-{variant}"),
-                format!(
-                    "qp rc
-                    post {post} to=0x1000 rkey=7
-                    > {request} psn=0
-                    < {response} psn=0 syndrome={syndrome}
-                    done id=1 status=BAD_RESP_ERR
-                    in ERR
-                    quiet
-                    holds buf 300"
-                ),
-            ));
-        }
-    }
+    all.extend(no_acknowledgements());
     for (variant, post) in [
         ("read-without-local-write", "RDMA_READ at=mem len=8"),
         ("compare-swap-without-local-write", "COMP_SWAP at=mem len=8"),
@@ -113,6 +77,49 @@ pub(super) fn cases() -> Vec<Case> {
                 > ACK psn=3"
             ),
         ));
+    }
+    all
+}
+
+/// Responses with data that acknowledge nothing.
+fn no_acknowledgements() -> Vec<Case> {
+    let mut all = Vec::new();
+    for (variant, syndrome) in NO_ACKNOWLEDGEMENTS {
+        for (kind, post, request, response) in [
+            (
+                "read",
+                "RDMA_READ id=1 at=buf len=8",
+                "READ_REQUEST",
+                "READ_RESPONSE_ONLY data=8*0xaa",
+            ),
+            (
+                "read-first",
+                "RDMA_READ id=1 at=buf len=300",
+                "READ_REQUEST",
+                "READ_RESPONSE_FIRST data=256*0xaa",
+            ),
+            ("fetch-add", "FETCH_ADD id=1 at=buf len=8", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE orig=5"),
+            (
+                "compare-swap",
+                "COMP_SWAP id=1 at=buf len=8",
+                "COMPARE_SWAP",
+                "ATOMIC_ACKNOWLEDGE orig=5",
+            ),
+        ] {
+            all.push(named(
+                &format!("read-atomic/response-acknowledges/{kind}-{variant}"),
+                format!(
+                    "qp rc
+                    post {post} to=0x1000 rkey=7
+                    > {request} psn=0
+                    < {response} psn=0 syndrome={syndrome}
+                    done id=1 status=BAD_RESP_ERR
+                    in ERR
+                    quiet
+                    holds buf 300"
+                ),
+            ));
+        }
     }
     all
 }

@@ -1,10 +1,10 @@
 //! What two hosts said to each other in the captures, from the point of view of each.
 
-use softrnic_model::cm::message::{Apr, Lap, Mra, Rep};
+use softrnic_model::cm::message::{Apr, Dreq, Lap, Mra, Rep};
 use softrnic_model::cm::{CommId, Message};
 use softrnic_model::verbs::Gid;
 
-use super::{command, kind};
+use super::{command, kind, leave};
 use crate::seeds::mads;
 
 /// The steps of a run, in the making.
@@ -14,7 +14,11 @@ struct Steps(Vec<u8>);
 impl Steps {
     /// A message of the peer arrives, and is made right.
     fn arrives(&mut self, mad: &[u8]) -> &mut Self {
-        self.0.extend([kind::MESSAGE, 0, 0, 0]);
+        self.comes([kind::MESSAGE, 0, 0, 0], mad)
+    }
+
+    fn comes(&mut self, how: [u8; 4], mad: &[u8]) -> &mut Self {
+        self.0.extend(how);
         self.0.extend((mad.len() as u16).to_le_bytes());
         self.0.extend(mad);
         self
@@ -69,7 +73,7 @@ fn conversations() -> Vec<Vec<(Gid, Vec<u8>, Message)>> {
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let mut seeds = vec![patience(), silence()];
+    let mut seeds = vec![patience(), silence(), stranger()];
     for conversation in conversations() {
         let first = conversation[0].0;
         for asks in [true, false] {
@@ -96,6 +100,16 @@ fn patience() -> Vec<u8> {
     steps.connect(false).says(Mra { service_timeout: 20, ..Mra::default() });
     steps.says(Rep { local_comm_id, ..Rep::default() }).command(command::READY);
     steps.says(Lap::default()).says(Apr::default()).command(command::RELEASE).time(5000);
+    steps.0
+}
+
+/// Another address knows all there is to know.
+fn stranger() -> Vec<u8> {
+    let local_comm_id = CommId(0x0900_0001);
+    let mut steps = Steps::default();
+    steps.connect(false).says(Rep { local_comm_id, ..Rep::default() }).command(command::READY);
+    let dreq = Message::from(Dreq::default()).to_mad(1, 0);
+    steps.comes([kind::MESSAGE, 1, 0, leave::SOURCE], &dreq).command(command::RELEASE);
     steps.0
 }
 
