@@ -265,8 +265,10 @@ pub(crate) fn seed(n: usize, packets: &[Vec<u8>]) -> Vec<u8> {
     let mut seed = vec![at as u8, (n / 3) as u8, 0, receives];
     seed.extend(0x00ff_fffe_u32.to_le_bytes());
     seed.push(0);
-    for packet in packets {
-        seed.extend([left, 0]);
+    // In turn, and the last one again with the number of the one before it.
+    let in_turn = packets.iter().map(|packet| (packet, 0_i8));
+    for (packet, delta) in in_turn.chain(packets.last().map(|packet| (packet, -2))) {
+        seed.extend([left, delta as u8]);
         seed.extend((packet.len() as u16).to_le_bytes());
         seed.extend(packet);
     }
