@@ -1,5 +1,6 @@
 //! `softrnic swarm`: drawn traffic under drawn weather, held against the reference model.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -162,13 +163,12 @@ fn again(path: &Path, packets: bool) -> Result<(), Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let schedule = Schedule::parse(&text).map_err(wrong)?;
     let (outcome, words) = swarm::run_told(&schedule.plan, &schedule.steps, packets);
-    for line in words {
-        println!("{line}");
-    }
+    let mut out = std::io::stdout().lock();
+    words.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     match outcome {
         Ok(outcome) => {
-            println!("nothing is wrong; event hash {:#018x}", outcome.event_hash);
-            Ok(())
+            writeln!(out, "nothing is wrong; event hash {:#018x}", outcome.event_hash)?;
+            Ok(out.flush()?)
         }
         Err(fault) => Err(wrong(fault.to_string())),
     }

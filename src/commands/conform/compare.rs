@@ -1,6 +1,7 @@
 //! Comparing result files.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use comfy_table::{LineStyle, TableStyle};
@@ -13,12 +14,10 @@ use crate::error::Failure;
 pub(super) fn run(args: &CompareArgs, shared: &Shared) -> Result<(), Failure> {
     let reports = args.files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
     let matrix = compare(&reports);
-    if shared.json {
-        println!("{}", json(&matrix));
-        return Ok(());
-    }
-    print!("{}", text(&matrix));
-    Ok(())
+    let text = if shared.json { format!("{}\n", json(&matrix)) } else { text(&matrix) };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 fn read(file: &Path) -> Result<Report, Failure> {

@@ -1,12 +1,13 @@
 //! Running cases.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
 use softrnic_conformance::deviation::Deviations;
 use softrnic_conformance::program::Remote;
-use softrnic_conformance::report::{Report, Status, html, junit, table};
+use softrnic_conformance::report::{Report, html, junit, table};
 use softrnic_conformance::rules;
 use softrnic_conformance::runner::{self, Options};
 use softrnic_conformance::world::{Emulated, Hardware, Peer, Simulated, World};
@@ -31,11 +32,13 @@ pub(super) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
         let report = judge(args, world, &deviations)?;
         let tag = several.then_some(tag);
         write_files(args, &report, tag)?;
+        let mut out = io::stdout().lock();
         if shared.json {
-            println!("{}", report.to_json());
+            writeln!(out, "{}", report.to_json())?;
         } else {
-            print(&report);
+            print(&report, &mut out)?;
         }
+        out.flush()?;
         failed += report.results.iter().filter(|result| result.status.is_failure()).count();
     }
     if failed == 0 {
@@ -150,7 +153,9 @@ fn write_files(args: &RunArgs, report: &Report, tag: Option<&str>) -> Result<(),
     let write = |file: &Option<PathBuf>, text: &dyn Fn() -> Result<String, Failure>| {
         let Some(file) = file else { return Ok(()) };
         let file = tag.map_or_else(|| file.clone(), |tag| tagged(file, tag));
-        fs::write(&file, text()?).map_err(|error| cannot_write(&file, &error))
+        fs::write(&file, text()?).map_err(|error| cannot_write(&file, &error))?;
+        eprintln!("wrote {}", file.display());
+        Ok(())
     };
     write(&args.junit, &|| Ok(junit(report)))?;
     write(&args.results, &|| Ok(report.to_json() + "\n"))?;
@@ -174,19 +179,19 @@ fn cannot_write(file: &Path, error: &io::Error) -> Failure {
     Failure::failed(format!("{} cannot be written: {error}", file.display()), "name another file")
 }
 
-fn print(report: &Report) {
-    println!("{}, {}.{:03} s\n", report.device, report.took_ms / 1000, report.took_ms % 1000);
-    println!("{}", table(report));
-    let shown = |status: Status| status.is_failure();
+fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let (seconds, milliseconds) = (report.took_ms / 1000, report.took_ms % 1000);
+    writeln!(out, "{}, {seconds}.{milliseconds:03} s\n", report.device)?;
+    writeln!(out, "{}", table(report))?;
     let mut ladders = 0;
-    for result in report.results.iter().filter(|result| shown(result.status)) {
-        println!("\n{} {}: {}", result.status, result.name, result.message);
+    for result in report.results.iter().filter(|result| result.status.is_failure()) {
+        writeln!(out, "\n{} {}: {}", result.status, result.name, result.message)?;
         if !result.ladder.is_empty() && ladders < LADDERS_MAX {
             ladders += 1;
-            result.ladder.iter().for_each(|rung| println!("{rung}"));
+            result.ladder.iter().try_for_each(|rung| writeln!(out, "{rung}"))?;
         }
     }
-    println!();
+    writeln!(out)
 }
 
 #[cfg(test)]
