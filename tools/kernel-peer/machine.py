@@ -9,6 +9,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+PROJECT = HERE.parent.parent
 # Emulated processors are tens of times slower than real ones, and share the host with others.
 BOOT_SECONDS = 240
 
@@ -75,7 +76,7 @@ class Machine:
             ["qemu-system-x86_64", "-accel", accelerator, "-cpu", "max", "-m", "2048", "-smp", str(cpus),
              "-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio",
              "-kernel", folder / "vmlinuz", "-initrd", folder / "initramfs.gz",
-             "-append", "console=ttyS0 quiet panic=-1",
+             "-append", f"console=ttyS0 quiet panic=-1 project={PROJECT}",
              "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
              "-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
              "-fsdev", f"local,id=jobs,path={self.jobs},security_model=none",
