@@ -109,6 +109,8 @@ fn mistakes_are_named_and_exit_with_2() {
         ("bench limits -s 4", "8 to 8192 bytes"),
         ("bench limits --sample-time 1s", "60ms to 400ms"),
         ("bench limits -n 0", "--samples"),
+        ("demo --backend hardware", "softrnic conform --backend hardware"),
+        ("conform compare /dev/null /dev/null", "name a file of --results"),
         ("stat -n 5", "--interval"),
         ("stat -i 0", "longer than 0"),
     ] {

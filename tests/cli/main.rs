@@ -7,6 +7,7 @@ mod demo;
 mod devinfo;
 #[cfg(target_os = "linux")]
 mod hardware;
+mod judge;
 #[cfg(target_os = "linux")]
 mod limits;
 mod line;

@@ -340,7 +340,11 @@ pub(super) fn destroy(id: &Object<Id>) -> Result<()> {
     if let Some(device) = device {
         device.leave();
     }
-    if id.ptr().retire() && synchronous {
+    if !id.ptr().retire() {
+        // Another thread has destroyed it meanwhile.
+        return Err(Errno::INVALID);
+    }
+    if synchronous {
         // Nobody else knows it.
         let _ = channel::destroy(channel);
     }

@@ -1,9 +1,10 @@
 //! Programs in C, compiled against the installed headers, and the examples.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 
-use super::setup::{cannot_run, directory, is_installed, on_drop_in, own_address, run};
+use super::setup::{cannot_run, directory, is_installed, on_drop_in, own_address, own_port, run};
 
 /// Compiles a program, found from this crate; `None`, with a word, where that cannot be done.
 fn compiled(source: &str) -> Option<String> {
@@ -54,6 +55,26 @@ fn connections_by_address() {
 #[test]
 fn wrong_use_of_connections() {
     fine("cm_misuse");
+}
+
+/// Where the device of an address cannot be opened, the address cannot be bound: nobody would ever come.
+#[test]
+fn an_address_whose_device_cannot_be_opened() {
+    let Some(program) = compiled("tests/c/cm_bind.c") else { return };
+    let address = own_address();
+    let bind = |blocked: bool| {
+        let port = own_port();
+        let other = UdpSocket::bind((if blocked { address } else { own_address() }, port)).unwrap();
+        let mut command = on_drop_in(&program, address);
+        let said = run(command.env("SOFTRNIC_PORT", port.to_string()));
+        drop(other);
+        said
+    };
+    let said = bind(false);
+    assert!(said.success && said.out.contains("bound"), "{said:#?}");
+    let said = bind(true);
+    assert!(said.success && said.out.contains("refused"), "{said:#?}");
+    assert!(said.err.contains(&address.to_string()), "{said:#?}");
 }
 
 #[test]
