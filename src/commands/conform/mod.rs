@@ -34,7 +34,7 @@ Examples:
 Exit code 1 when a case fails, or a declared deviation does not happen any more.
 docs/guides/conform.md says how to write a case and how to declare a deviation.";
 
-/// Judge a device by the rules of docs/spec: hundreds of cases, over the verbs and from the wire
+/// Judge a device by the rules of docs/spec: 1,800 cases, over the verbs and from the wire
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct ConformArgs {
