@@ -104,23 +104,29 @@ def messages(output, level):
             yield message
 
 
-def errors(tree, env, check):
-    """What the compiler does not accept: for each error its places [(file, byte)], the first the most telling."""
-    out = subprocess.run([*check, "--message-format=json"], cwd=tree, env=env, capture_output=True, text=True)
-    found = []
-    for message in messages(out.stdout, "error"):
-        spans = sorted(message["spans"], key=lambda span: not span["is_primary"])
-        if spans:
-            found.append((message["message"], [(span["file_name"], span["byte_start"]) for span in spans]))
-    if out.returncode != 0 and not found:
-        raise SystemExit(out.stderr[-3000:])
-    return found
+def errors(tree, env, checks):
+    """What the first of the cargo commands that fails does not accept: [(error, [(file, byte), ...])].
+
+    The first place of an error is the most telling."""
+    for check in checks:
+        out = subprocess.run([*check, "--message-format=json"], cwd=tree, env=env, capture_output=True, text=True)
+        if out.returncode == 0:
+            continue
+        found = []
+        for message in messages(out.stdout, "error"):
+            spans = sorted(message["spans"], key=lambda span: not span["is_primary"])
+            if spans:
+                found.append((message["message"], [(span["file_name"], span["byte_start"]) for span in spans]))
+        if not found:
+            raise SystemExit(out.stderr[-3000:])
+        return found
+    return []
 
 
-def plant(tree, mutants, env, check, library):
+def plant(tree, mutants, env, checks, library):
     """Plants mutants {number: mutant}: the numbers of those that are in the tree now, and the files as they were.
 
-    `check` is the cargo command that tells errors, `library` the root of the crate.
+    `checks` are the cargo commands that tell errors, `library` is the root of the crate.
     """
     originals = {name: (tree / name).read_text() for name in {library, *(mutant["file"] for mutant in mutants.values())}}
     left_out = set()
@@ -134,7 +140,7 @@ def plant(tree, mutants, env, check, library):
             (tree / name).write_text(text)
             texts[name] = text
             planted.update(numbers)
-        told, guilty = errors(tree, env, check), set()
+        told, guilty = errors(tree, env, checks), set()
         if not told:
             return planted, originals
         for message, places in told:
