@@ -3,7 +3,7 @@
 use super::{Ran, command, run};
 
 /// Every command, the program itself included.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 22] = [
     "",
     "ps",
     "service",
@@ -17,6 +17,15 @@ const COMMANDS: [&str; 13] = [
     "bench atomic",
     "bench limits",
     "stat",
+    "run",
+    "env",
+    "conform",
+    "conform list",
+    "conform compare",
+    "conform serve",
+    "swarm",
+    "replay",
+    "bench connect",
 ];
 
 #[test]
