@@ -150,17 +150,18 @@ fn containers_that_share_a_network_share_an_address() {
     connect(&mut one, &mut other);
     assert_eq!(write(&mut one, &other, 50), "done");
     assert_eq!(write(&mut other, &one, 50), "done");
-    connect(&mut outside, &mut one);
-    assert_eq!(write(&mut outside, &one, 50), "done");
+    let mut third = Child::in_pid_namespace(port, at);
+    connect(&mut outside, &mut third);
+    assert_eq!(write(&mut outside, &third, 50), "done");
     // With the service in a container.
     let (port, at) = (free_port(), "127.0.66.27");
     let mut one = Child::in_pid_namespace(port, at);
     let mut other = Child::in_pid_namespace(port, at);
     connect(&mut one, &mut other);
     assert_eq!(write(&mut one, &other, 50), "done");
-    let mut outside = Child::new(port, at);
-    connect(&mut outside, &mut other);
-    assert_eq!(write(&mut outside, &other, 50), "done");
+    let (mut outside, mut third) = (Child::new(port, at), Child::in_pid_namespace(port, at));
+    connect(&mut outside, &mut third);
+    assert_eq!(write(&mut outside, &third, 50), "done");
 }
 
 #[test]
