@@ -292,6 +292,18 @@ impl Device {
                     Err(error) => format!("error {error}"),
                 }
             }
+            // Of the connection that was made last.
+            ["cm-closed", seconds] => {
+                let connections = self.connections.borrow();
+                let patience = Duration::from_secs(seconds.parse().unwrap());
+                match connections.last().unwrap().wait_closed(Some(patience)) {
+                    Ok(true) => "closed".into(),
+                    Ok(false) => "open".into(),
+                    Err(error) => format!("error {error}"),
+                }
+            }
+            // As a program ends that forgets to clean up.
+            ["exit"] => process::exit(0),
             _ => panic!("{words:?}"),
         }
     }

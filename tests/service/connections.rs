@@ -52,6 +52,40 @@ fn a_port_is_one_processs_until_it_ends_and_requests_go_there() {
     meet(&mut c, &mut b, &at);
 }
 
+/// Nothing is under way, so nobody would find out by himself.
+#[test]
+fn peers_are_told_when_a_process_ends_whatever_way() {
+    let (port, ip) = (free_port(), "127.0.67.4");
+    let mut stays = Child::new(port, ip);
+    let own = listen(&mut stays, &format!("{ip}:0"));
+    for (service_is_killed, kills) in [(false, true), (false, false), (true, true)] {
+        // Whoever of the two has asked.
+        let mut asks = Child::new(port, "127.0.67.5");
+        meet(&mut asks, &mut stays, &own);
+        end(&mut asks, kills, service_is_killed, port);
+        assert_eq!(stays.ask("cm-closed 20"), "closed", "{service_is_killed} {kills}");
+        let mut is_asked = Child::new(port, "127.0.67.6");
+        let other = listen(&mut is_asked, "127.0.67.6:0");
+        meet(&mut stays, &mut is_asked, &other);
+        assert_eq!(stays.ask("cm-closed 1"), "open");
+        end(&mut is_asked, kills, service_is_killed, port);
+        assert_eq!(stays.ask("cm-closed 20"), "closed", "{service_is_killed} {kills}");
+    }
+}
+
+fn end(child: &mut Child, kills: bool, service_is_killed: bool, port: u16) {
+    if service_is_killed {
+        let before = service_of(port).unwrap().service;
+        kill(before);
+        until("it is replaced", || (service_of(port)?.service != before).then_some(()));
+    }
+    if kills {
+        child.kill();
+    } else {
+        child.say("exit");
+    }
+}
+
 #[test]
 fn a_service_that_is_started_anew_knows_who_listens() {
     let (port, ip) = (free_port(), "127.0.67.2");

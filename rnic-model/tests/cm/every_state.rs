@@ -226,6 +226,35 @@ fn who_lets_go_says_what_the_peer_has_to_know() {
     }
 }
 
+/// Who speaks for a program that is gone says what the program would have said, and knows of every
+/// change that matters.
+#[test]
+fn what_is_left_to_say_is_what_letting_go_would_say() {
+    for state in State::ALL {
+        let mut play = Play::in_state(state);
+        let changed: Vec<_> = std::iter::from_fn(|| play.machine.next_change()).collect();
+        assert!(changed.contains(&play.id), "{state:?}");
+        let words = play.machine.parting(play.id).unwrap().words();
+        play.machine.release(play.now, play.id);
+        let said = play.said_mads();
+        if state == State::DreqRcvd {
+            // The peer asks again, and who is there then agrees.
+            assert!(words.is_empty());
+            continue;
+        }
+        // After a REP the disconnection is only said a moment later.
+        let refused_late = matches!(state, State::RepSent | State::MraRepRcvd);
+        let first: Vec<_> = match (words.once, words.until_answered) {
+            (Some(once), Some(_)) if refused_late => vec![once],
+            (once, _) if state == State::DreqSent => once.into_iter().collect(),
+            (once, again) => once.into_iter().chain(again).collect(),
+        };
+        assert_eq!(said, first, "{state:?}");
+        let ends = refused_late || matches!(state, State::Established | State::DreqSent);
+        assert_eq!(words.until_answered.is_some(), ends, "{state:?}");
+    }
+}
+
 #[test]
 fn a_queue_pair_that_begins_anew_ends_the_connection_that_it_had() {
     let mut play = Play::in_state(State::Established);

@@ -15,7 +15,7 @@ use super::launch::{self, LaunchError};
 use super::message::{Answer, MESSAGE_MAX, PLACES_MAX, Request};
 use super::{
     CONVERSATIONS_MAX, Conversation, Listing, Place, Refusal, Status, TRUST_VARIABLE, VARIABLE,
-    channel,
+    Will, channel,
 };
 use crate::ports::Reservation;
 
@@ -231,14 +231,18 @@ impl Member {
 
     /// Asks for the packets to queue pair 1 of its addresses, or for no more of them: messages of the
     /// connection manager that name its slot, and requests for what it listens to. They come as
-    /// [`Notice::Gsi`]; who does not take them in time loses some.
+    /// [`Notice::Gsi`]; who does not take them in time loses some. Gives the place to write down what
+    /// is to be said to the peers of its connections when the process is gone, empty.
     ///
     /// # Errors
     /// The connection is lost, or the service does not answer.
-    pub fn listen_gsi(&mut self, wanted: bool) -> io::Result<()> {
+    pub fn listen_gsi(&mut self) -> io::Result<Will> {
         let deadline = Instant::now() + PATIENCE;
-        let answer = self.ask(&Request::Gsi(wanted), deadline, &mut Vec::new())?;
-        if answer == Answer::Done { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+        let mut files = Vec::new();
+        match (self.ask(&Request::Gsi(true), deadline, &mut files)?, files.pop()) {
+            (Answer::Done, Some(file)) => Will::new(file.into()),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// Asks for a port of the connection manager, or another service: port 0 is any that is free. For

@@ -18,7 +18,7 @@ use crate::link::PACKET_LEN_MAX;
 use crate::ports::Reservation;
 
 /// Changes with the meaning of any message.
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 /// The most addresses that one request names, and that one device has.
 pub(super) const PLACES_MAX: usize = 64;
 /// So many rows fit a message, however many addresses they have.
@@ -35,7 +35,8 @@ pub(super) enum Request {
     /// An address is not used any more. Not answered.
     Detach(Place),
     /// Datagrams to the general services queue pair of its addresses that name its slot, or a
-    /// service that it listens to, are wanted, or no more.
+    /// service that it listens to, are wanted, or no more. Answered with [`Answer::Done`]; if they are
+    /// wanted the file of its will comes with that.
     Gsi(bool),
     /// What [`Answer::StatusWanted`] asks for. Not answered.
     Status(Status, Vec<Conversation>),

@@ -15,7 +15,7 @@ use softrnic_model::wire::Route;
 use softrnic_transport::ports::Reservation;
 #[cfg(target_os = "linux")]
 use softrnic_transport::service::{
-    Conversation, Granted, JoinError, Member, Notice, Place, Refusal, Status,
+    Conversation, Granted, JoinError, Member, Notice, Place, Refusal, Status, Will,
 };
 use softrnic_transport::{UdpLink, udp};
 
@@ -188,11 +188,12 @@ const PACKETS_MAX: usize = 256;
 
 #[cfg(target_os = "linux")]
 impl Membership {
-    /// Asks for packets to queue pair 1.
-    pub(super) fn listen_gsi(&mut self) -> io::Result<()> {
+    /// Asks for packets to queue pair 1. Gives the place for what is to be said to peers when this
+    /// process is gone; none where nobody would say it.
+    pub(super) fn listen_gsi(&mut self) -> io::Result<Option<Will>> {
         match self {
-            Self::Member(member) => member.listen_gsi(true),
-            Self::Alone | Self::Lost(_) => Ok(()),
+            Self::Member(member) => member.listen_gsi().map(Some),
+            Self::Alone | Self::Lost(_) => Ok(None),
         }
     }
 

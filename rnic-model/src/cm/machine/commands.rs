@@ -193,6 +193,7 @@ impl Machine {
         };
         let mad = Message::from(req).to_mad(connection.transaction, ask.options);
         self.connections.insert(id, Box::new(connection));
+        self.changed.insert(id);
         self.ask(id, mad, now);
         Ok(id)
     }
@@ -387,7 +388,7 @@ impl Machine {
         self.events.retain(|event| event.id != id);
         match state {
             State::ReqSent | State::MraReqRcvd => {
-                let rej = self.named_by_guid(self.rej_of(id, RejectReason::TIMEOUT));
+                let rej = self.rej_of(id, RejectReason::TIMEOUT).named_by(self.config.guid);
                 self.say_no(now, id, rej);
             }
             State::ReqRcvd

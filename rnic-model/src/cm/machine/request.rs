@@ -156,6 +156,7 @@ impl Machine {
         *self.asked_by.entry(peer).or_default() += 1;
         self.remote_ids.insert(key, id);
         self.connections.insert(id, Box::new(connection));
+        self.changed.insert(id);
     }
 
     /// Notes whose queue pair the peer's is, so that one that has begun anew is noticed.

@@ -2,6 +2,7 @@
 //! else notices.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use crate::service::group::Group;
 use crate::service::keeper::Keeper;
 use crate::service::message::{Answer, MESSAGE_MAX, PLACES_MAX, ROWS_MAX, Request};
 use crate::service::slots::{ClientId, Slots, choose};
-use crate::service::{Place, Refusal, Row, channel, sys};
+use crate::service::{Place, Refusal, Row, channel, sys, will};
 
 /// Addresses that one user may use at a time: the service's own, and any other.
 const PLACES_OF_OWN_MAX: usize = 1024;
@@ -82,10 +83,7 @@ impl Server {
                 return Outcome::Stays;
             }
             Request::Gsi(wanted) => {
-                client.about.gsi = wanted;
-                if let Some(client) = self.clients.get(&id) {
-                    self.keep_client(id, client);
-                }
+                return self.take_gsi(id, sequence, wanted);
             }
             Request::Status(status, conversations) => {
                 client.status = Some(status);
@@ -105,9 +103,8 @@ impl Server {
                 self.release_port(id, service, at);
                 return Outcome::Stays;
             }
-            Request::Leave => return Outcome::Leaves,
+            Request::Leave => Outcome::Leaves,
         }
-        self.answer(id, &Answer::Done, sequence, &[])
     }
 
     /// A client that does not take its answer is sent away.
@@ -123,6 +120,31 @@ impl Server {
         match client.map(|client| client.say(answer, sequence, &sockets)) {
             Some(Ok(())) => Outcome::Stays,
             Some(Err(_)) | None => Outcome::Leaves,
+        }
+    }
+
+    /// A client wants messages of the connection manager, or no more of them. Who wants them gets the
+    /// file for what is to be said when it is gone.
+    fn take_gsi(&mut self, id: ClientId, sequence: u16, wanted: bool) -> Outcome {
+        let Some(client) = self.clients.get_mut(&id) else { return Outcome::Leaves };
+        client.about.gsi = wanted;
+        if wanted && client.will.is_none() {
+            match will::new_file() {
+                Ok(file) => client.will = Some(file),
+                Err(_) => return self.answer(id, &Answer::Refused(Refusal::Busy), sequence, &[]),
+            }
+        }
+        let copy = client.will.as_ref().filter(|_| wanted).map(File::try_clone);
+        if let Some(client) = self.clients.get(&id) {
+            self.keep_client(id, client);
+            self.keep_will(id);
+        }
+        match copy.transpose() {
+            Ok(file) => {
+                let sockets: Vec<OwnedFd> = file.into_iter().map(OwnedFd::from).collect();
+                self.answer(id, &Answer::Done, sequence, &sockets)
+            }
+            Err(_) => self.answer(id, &Answer::Refused(Refusal::Busy), sequence, &[]),
         }
     }
 
