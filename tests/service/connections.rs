@@ -1,13 +1,19 @@
 //! Connections of many processes of one address: ports, listeners, and who answers for whom.
 
+use std::time::{Duration, Instant};
+
 use softrnic_model::cm::State;
+use softrnic_model::verbs::QpType;
+use softrnic_verbs::Context;
+use softrnic_verbs::cm::{Connector, Options};
+use softrnic_verbs::emulated::{self, EmulatedConfig, Sharing};
 
 use crate::child::Child;
 use crate::users::{NOBODY, can_change_user};
 use crate::world::{Foreground, free_port, kill, service_of, until};
 
 /// The address at which a process listens now.
-fn listen(child: &mut Child, at: &str) -> String {
+pub(crate) fn listen(child: &mut Child, at: &str) -> String {
     let said = child.ask(&format!("cm-listen {at}"));
     said.strip_prefix("listening ").unwrap_or_else(|| panic!("{said}")).into()
 }
@@ -84,6 +90,33 @@ fn end(child: &mut Child, kills: bool, service_is_killed: bool, port: u16) {
     } else {
         child.say("exit");
     }
+}
+
+/// What comes by way of the service passes the taps of the device.
+#[test]
+fn faults_hit_messages_that_the_service_hands_on() {
+    let (port, ip) = (free_port(), "127.0.67.7");
+    let mut server = Child::new(port, ip);
+    let at = listen(&mut server, &format!("{ip}:0")).parse().unwrap();
+    let mut config = EmulatedConfig::new("127.0.67.8".parse().unwrap()).with_port(port);
+    config.sharing = Sharing::Service;
+    // The REP is lost, and the next one is not.
+    config.faults = Some("drop=#1,side=rx".into());
+    let context = emulated::open(config).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq(16).unwrap();
+    let connector = Connector::new(std::slice::from_ref(&context)).unwrap();
+    server.say("cm-accept");
+    let begun = Instant::now();
+    let make = |_: &Context| pd.create_qp(QpType::Rc, &cq).build();
+    let connection = connector.connect(at, &Options::default(), make).unwrap();
+    // The request is repeated a quarter of a second later, and the answer with it.
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    assert_eq!(server.hear(), "accepted");
+    let counters = context.counters().unwrap();
+    let counter = |name: &str| counters.iter().find(|one| one.name == name).unwrap().value;
+    assert_eq!((counter("faults_dropped"), counter("rx_packets") >= 2), (1, true));
+    drop(connection);
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn every_command_in_every_state_is_done_or_refused() {
         let rejected = play.machine.reject(now, id, reason, &[], Default::default()).is_ok();
         assert_eq!(rejected, rejects.contains(&state), "reject in {state:?}");
         let mut play = at();
-        let answered = play.machine.answer(now, id, &Default::default()).is_ok();
+        let answered = play.machine.answer(now, id, &Default::default(), 0).is_ok();
         assert_eq!(answered, state == S::SidrReqRcvd, "answer in {state:?}");
     }
 }
@@ -295,7 +295,7 @@ fn a_question_that_is_repeated_gets_the_same_answer_and_asks_nobody() {
     assert_eq!(play.said_mads(), first);
     assert!(play.events().is_empty());
     let mut play = Play::in_state(State::SidrReqRcvd);
-    play.machine.answer(play.now, play.id, &Default::default()).unwrap();
+    play.machine.answer(play.now, play.id, &Default::default(), 0).unwrap();
     let first = play.said_mads();
     play.hears(play.sidr_req());
     assert_eq!(play.said_mads(), first);

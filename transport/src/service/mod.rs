@@ -42,7 +42,7 @@ use softrnic_model::cm::{CommId, ServiceId, State};
 use softrnic_model::verbs::Gid;
 
 pub use keeper::keep;
-pub use member::{Granted, JoinError, Member, Notice};
+pub use member::{Granted, JoinError, Member, Notice, Rejoined};
 pub use ps::{Listed, Listing, services};
 pub use server::{Settings, resume, serve, start_detached};
 pub use will::Will;

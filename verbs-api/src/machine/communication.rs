@@ -151,17 +151,17 @@ impl Core {
         listening.chain(connected).take(CONVERSATIONS_MAX).collect()
     }
 
-    /// A packet for queue pair 1 that the port service has received.
+    /// Packets for queue pair 1 that the port service has received.
     #[cfg(target_os = "linux")]
     pub(crate) fn take_forwarded(
         &mut self,
         now: Instant,
-        packets: &[(softrnic_model::wire::Route, Vec<u8>)],
+        packets: Vec<(softrnic_model::wire::Route, Vec<u8>)>,
     ) {
-        for (route, packet) in packets {
-            self.device.on_frame(now, &self.memory, route, packet);
+        // Every device with a port service has its addresses in a set of links.
+        if let Some(set) = self.link.as_set() {
+            packets.into_iter().for_each(|(route, packet)| set.hand_in(route, packet));
         }
-        self.manage(now);
-        self.send(now);
+        self.progress(now);
     }
 }

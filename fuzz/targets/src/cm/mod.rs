@@ -219,7 +219,7 @@ impl World {
             command::READY => machine.ready(id).inspect(|()| hit(Reach::CmEstablished)),
             command::REJECT => machine.reject(now, id, reason, &[1], Bytes::default()),
             command::DISCONNECT => machine.disconnect(now, id),
-            command::ANSWER => machine.answer(now, id, &SidrRep::default()),
+            command::ANSWER => machine.answer(now, id, &SidrRep::default(), 0),
             command::HEARD => machine.heard_from_peer(id),
             _ => {
                 machine.release(now, id);

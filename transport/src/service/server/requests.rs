@@ -73,18 +73,16 @@ impl Server {
     fn carry_out(&mut self, id: ClientId, sequence: u16, request: Request) -> Outcome {
         let Some(client) = self.clients.get_mut(&id) else { return Outcome::Leaves };
         match request {
-            Request::Attach { program, device, places } => {
+            Request::Attach { program, device, slot, places } => {
                 client.about.program = program;
                 client.about.device = device;
-                return self.attach(id, sequence, &places);
+                self.attach(id, sequence, slot, &places)
             }
             Request::Detach(place) => {
                 self.detach(id, place);
-                return Outcome::Stays;
+                Outcome::Stays
             }
-            Request::Gsi(wanted) => {
-                return self.take_gsi(id, sequence, wanted);
-            }
+            Request::Gsi(wanted) => self.take_gsi(id, sequence, wanted),
             Request::Status(status, conversations) => {
                 client.status = Some(status);
                 client.conversations = conversations;
@@ -92,16 +90,16 @@ impl Server {
                     asker.waits_for.remove(&id);
                 }
                 self.answer_askers();
-                return Outcome::Stays;
+                Outcome::Stays
             }
             Request::List => {
                 self.ask_all(id, sequence);
-                return Outcome::Stays;
+                Outcome::Stays
             }
-            Request::Reserve(wanted) => return self.reserve(id, sequence, wanted),
+            Request::Reserve(wanted) => self.reserve(id, sequence, wanted),
             Request::Release(service, at) => {
                 self.release_port(id, service, at);
-                return Outcome::Stays;
+                Outcome::Stays
             }
             Request::Leave => Outcome::Leaves,
         }
@@ -149,8 +147,9 @@ impl Server {
     }
 
     /// Gives a client the sockets of addresses.
-    fn attach(&mut self, id: ClientId, sequence: u16, places: &[Place]) -> Outcome {
-        let granted = self.judge_attach(id, places).and_then(|()| self.grant(id, places));
+    fn attach(&mut self, id: ClientId, sequence: u16, wished: u8, places: &[Place]) -> Outcome {
+        let granted = self.judge_attach(id, places);
+        let granted = granted.and_then(|()| self.grant(id, wished, places));
         match granted {
             Ok((slot, granted)) => {
                 let told = granted.iter().map(|one| one.as_ref().map(drop).map_err(|why| *why));
@@ -183,10 +182,11 @@ impl Server {
     }
 
     /// The slot of a client, and its socket of each of these addresses. At an address that it has
-    /// already it gets the same socket again.
+    /// already it gets the same socket again. Who has no slot yet may wish for one.
     fn grant(
         &mut self,
         id: ClientId,
+        wished: u8,
         places: &[Place],
     ) -> Result<(u8, Vec<Result<OwnedFd, Refusal>>), Refusal> {
         let opened: Vec<_> = places.iter().map(|place| self.open_group(*place)).collect();
@@ -194,6 +194,7 @@ impl Server {
         let share = self.share();
         let client = self.clients.get(&id).ok_or(Refusal::Malformed)?;
         let slot = match client.about.slot {
+            0 if wished != 0 => wished,
             0 => {
                 let usable = places.iter().zip(&opened).filter(|(_, opened)| opened.is_ok());
                 let groups = usable.filter_map(|(place, _)| self.groups.get(place));

@@ -76,8 +76,8 @@ fn peers_of_a_process_that_is_gone_are_told_and_nobody_else() {
 fn two_that_are_gone_agree() {
     let world = World::new();
     let (here, there) = (Sender::new(&world, 1).route.dst, world.place(2).ip);
-    let (mut a, _a) = world.one(1);
-    let (mut b, _b) = world.one(2);
+    let (mut a, socket_a) = world.one(1);
+    let (mut b, socket_b) = world.one(2);
     let (mut of_a, mut of_b) = (a.listen_gsi().unwrap(), b.listen_gsi().unwrap());
     let end = |own: u32, peer: u32, src: Gid, dst: Gid| Parting {
         state: State::Established,
@@ -92,7 +92,7 @@ fn two_that_are_gone_agree() {
     let (at_a, at_b) = (end(1, 2, here, there.into()), end(2, 1, there.into(), here));
     of_a.note(at_a.local, Some(&at_a));
     of_b.note(at_b.local, Some(&at_b));
-    drop((a, b));
+    drop((a, socket_a, b, socket_b));
     // Sockets of an address go half a second after nothing is left to say there, which is tried for
     // sixteen seconds.
     let started = Instant::now();
