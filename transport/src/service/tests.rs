@@ -606,8 +606,12 @@ fn who_floods_and_does_not_read_is_sent_away() {
     let (_good, _socket) = world.one(1);
     let flooder = world.connect();
     let place = world.place(2);
-    let attach =
-        Request::Attach { program: "f".into(), device: "f".into(), places: vec![place; 64] };
+    let attach = Request::Attach {
+        program: "f".into(),
+        device: "f".into(),
+        slot: 0,
+        places: vec![place; 64],
+    };
     let (attach, list) = (attach.to_bytes(1), Request::List.to_bytes(1));
     let started = Instant::now();
     let mut sent = 0;

@@ -56,6 +56,7 @@ pub(super) struct Shared {
     waiting: AtomicU32,
     closing: AtomicBool,
     /// The port service is gone, and this device has not come back to the next one yet.
+    #[cfg(target_os = "linux")]
     lost: AtomicBool,
 }
 
@@ -114,6 +115,7 @@ impl Shared {
             membership: Mutex::new(membership),
             waiting: AtomicU32::new(0),
             closing: AtomicBool::new(false),
+            #[cfg(target_os = "linux")]
             lost: AtomicBool::new(false),
         };
         if let Some(notices) = &shared.notices {
@@ -153,6 +155,7 @@ impl Shared {
     }
 
     /// Whether the port service is gone.
+    #[cfg(target_os = "linux")]
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }

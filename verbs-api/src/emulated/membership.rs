@@ -252,7 +252,8 @@ impl Membership {
 
     /// Gives a port back.
     pub(super) fn release(&mut self, service: ServiceId, at: ListenAt) {
-        if let Self::Member(member) = self {
+        // One that is lost does not ask for it again.
+        if let Self::Member(member) | Self::Lost(member) = self {
             member.release(service, at);
         }
     }
