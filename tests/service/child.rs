@@ -274,6 +274,15 @@ impl Device {
                 self.cq.wait_success(PATIENCE).unwrap();
                 "told".into()
             }
+            // As a program ends that forgets to clean up.
+            ["exit"] => process::exit(0),
+            _ => self.manage(words),
+        }
+    }
+
+    /// What is about the connection manager.
+    fn manage(&self, words: &[&str]) -> String {
+        match *words {
             ["cm-listen", at] => match self.connector.listen(at.parse().unwrap()) {
                 Ok(listener) => {
                     let local = listener.local();
@@ -326,6 +335,24 @@ impl Device {
                 "serving".into()
             }
             ["cm-burst", at, count] => self.burst(at.parse().unwrap(), count.parse().unwrap()),
+            // Of the connection that was made last.
+            ["cm-closed", seconds] => {
+                let connections = self.connections.borrow();
+                let patience = Duration::from_secs(seconds.parse().unwrap());
+                match connections.last().unwrap().wait_closed(Some(patience)) {
+                    Ok(true) => "closed".into(),
+                    Ok(false) => "open".into(),
+                    Err(error) => format!("error {error}"),
+                }
+            }
+            // At the listener that was made last, from now on: takes who says so, refuses all others.
+            ["cm-serve"] => {
+                let listener = self.listeners.borrow_mut().pop().unwrap();
+                let (pd, cq) = (self.pd.clone(), self.cq.clone());
+                std::thread::spawn(move || serve(&listener, &pd, &cq));
+                "serving".into()
+            }
+            ["cm-burst", at, count] => self.burst(at.parse().unwrap(), count.parse().unwrap()),
             // What happens to the device, as an asynchronous event.
             ["failure", seconds] => {
                 let deadline = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
@@ -338,8 +365,6 @@ impl Device {
                     }
                 }
             }
-            // As a program ends that forgets to clean up.
-            ["exit"] => process::exit(0),
             _ => panic!("{words:?}"),
         }
     }

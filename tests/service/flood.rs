@@ -74,7 +74,7 @@ fn flood(
 #[test]
 #[ignore = "it measures, and needs two processors for itself"]
 fn flood_of_requests() {
-    const COUNT: u32 = 500;
+    const COUNT: u32 = 200;
     let (port, at) = (free_port(), "127.0.68.1");
     let (mut server, mut client) = (Child::new(port, at), Child::new(port, "127.0.68.2"));
     let listens = listen(&mut server, &format!("{at}:0"));
