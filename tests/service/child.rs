@@ -274,6 +274,18 @@ impl Device {
                 self.cq.wait_success(PATIENCE).unwrap();
                 "told".into()
             }
+            // What happens to the device, as an asynchronous event.
+            ["failure", seconds] => {
+                let deadline = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+                loop {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    match self.context.next_async_event(Some(left)) {
+                        Ok(Some(AsyncEvent::DeviceFatal)) => return "DeviceFatal".into(),
+                        Ok(Some(_)) => {}
+                        other => return format!("{other:?}"),
+                    }
+                }
+            }
             // As a program ends that forgets to clean up.
             ["exit"] => process::exit(0),
             _ => self.manage(words),
@@ -335,36 +347,6 @@ impl Device {
                 "serving".into()
             }
             ["cm-burst", at, count] => self.burst(at.parse().unwrap(), count.parse().unwrap()),
-            // Of the connection that was made last.
-            ["cm-closed", seconds] => {
-                let connections = self.connections.borrow();
-                let patience = Duration::from_secs(seconds.parse().unwrap());
-                match connections.last().unwrap().wait_closed(Some(patience)) {
-                    Ok(true) => "closed".into(),
-                    Ok(false) => "open".into(),
-                    Err(error) => format!("error {error}"),
-                }
-            }
-            // At the listener that was made last, from now on: takes who says so, refuses all others.
-            ["cm-serve"] => {
-                let listener = self.listeners.borrow_mut().pop().unwrap();
-                let (pd, cq) = (self.pd.clone(), self.cq.clone());
-                std::thread::spawn(move || serve(&listener, &pd, &cq));
-                "serving".into()
-            }
-            ["cm-burst", at, count] => self.burst(at.parse().unwrap(), count.parse().unwrap()),
-            // What happens to the device, as an asynchronous event.
-            ["failure", seconds] => {
-                let deadline = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
-                loop {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    match self.context.next_async_event(Some(left)) {
-                        Ok(Some(AsyncEvent::DeviceFatal)) => return "DeviceFatal".into(),
-                        Ok(Some(_)) => {}
-                        other => return format!("{other:?}"),
-                    }
-                }
-            }
             _ => panic!("{words:?}"),
         }
     }
