@@ -135,7 +135,7 @@ mod tests {
             state,
             local: CommId::from_parts(3, index),
             remote: CommId(0xfedc_ba98),
-            remote_qpn: (index % 2 == 0).then_some(QpNum::new(0x12_3456)),
+            remote_qpn: index.is_multiple_of(2).then_some(QpNum::new(0x12_3456)),
             exchange: u64::MAX,
             own_exchange: 7,
             guid: Guid(u64::MAX - 1),
