@@ -24,7 +24,9 @@ use crate::world::free_port;
 /// Requests a second.
 const RATE: u64 = 100_000;
 /// Requests that leave at one time.
-const BURST: u64 = 100;
+const BURST: usize = 100;
+/// Requests that differ, one after the other.
+const DIFFERENT: u32 = 8192;
 
 /// Asks for `service` at `to` until it is stopped, each time for another connection.
 fn flood(
@@ -49,21 +51,25 @@ fn flood(
         private_data: Bytes::of(&header.to_bytes()).unwrap(),
         ..Req::default()
     };
+    let packets: Vec<Vec<u8>> = (0..DIFFERENT)
+        .map(|n| {
+            (request.local_comm_id, request.local_qpn) = (CommId(n + 2), QpNum::new(n + 2));
+            let mad = Message::from(request.clone()).to_mad(n.into(), 0);
+            [head.as_slice(), &mad].concat()
+        })
+        .collect();
+    let mut packets = packets.iter().cycle();
     let begun = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        for _ in 0..BURST {
-            let n = sent.fetch_add(1, Ordering::Relaxed);
-            let number = u32::try_from(n % 0xff_0000).unwrap() + 2;
-            (request.local_comm_id, request.local_qpn) = (CommId(number), QpNum::new(number));
-            let mad = Message::from(request.clone()).to_mad(n, 0);
-            let bytes = [head.as_slice(), &mad].concat();
-            let frame = Outgoing { route, len: bytes.len(), damage: None };
+        for packet in packets.by_ref().take(BURST) {
+            let frame = Outgoing { route, len: packet.len(), damage: None };
             let fill = &mut |out: &mut [u8]| {
-                out.copy_from_slice(&bytes);
+                out.copy_from_slice(packet);
                 true
             };
             link.transmit(now, frame, fill).unwrap();
         }
+        sent.fetch_add(BURST as u64, Ordering::Relaxed);
         link.flush(now).unwrap();
         // What is refused is not read by anybody; the queue of the socket is full of it.
         let due = Duration::from_nanos(sent.load(Ordering::Relaxed) * (1_000_000_000 / RATE));
