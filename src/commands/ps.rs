@@ -127,7 +127,7 @@ impl<'a> Wanted<'a> {
         let interface = match address {
             Some(Address::Interface(name)) => softrnic_transport::interfaces::by_name(name)
                 .map_err(|error| Failure::plain(format!("cannot list interfaces: {error}")))?,
-            Some(Address::Ips(_)) | None => None,
+            Some(Address::Ips(_) | Address::Several(_)) | None => None,
         };
         Ok(Self { address, interface })
     }
@@ -135,7 +135,9 @@ impl<'a> Wanted<'a> {
     fn has(&self, ip: IpAddr) -> bool {
         match self.address {
             None => true,
-            Some(Address::Ips(some)) => some.contains(&ip),
+            Some(some @ (Address::Ips(_) | Address::Several(_))) => {
+                some.ips().any(|own| *own == ip)
+            }
             Some(Address::Interface(_)) => self.interface.as_ref().is_some_and(|one| one.owns(ip)),
         }
     }
