@@ -11,6 +11,7 @@ mod device;
 mod error;
 mod exchange;
 mod hardware;
+mod meter;
 mod output;
 mod pattern;
 mod peer;

@@ -2,7 +2,6 @@
 
 mod compare;
 mod list;
-mod progress;
 mod run;
 mod serve;
 

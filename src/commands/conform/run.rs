@@ -13,12 +13,12 @@ use softrnic_conformance::runner::{self, Options};
 use softrnic_conformance::world::{Emulated, Hardware, Peer, Simulated, World};
 use softrnic_verbs::provider::Provider;
 
-use super::progress::Meter;
 use super::{On, RunArgs};
 use crate::cli::Shared;
 use crate::device::not_one;
 use crate::error::Failure;
 use crate::hardware;
+use crate::meter::Meter;
 use crate::units::Address;
 
 /// Failures whose packets are shown at the terminal; the page shows all.
@@ -138,9 +138,9 @@ fn judge(
     // A device on the network is one: its cases come one after the other.
     let jobs = if args.peer.is_some() || world.profile().is_none() { 1 } else { jobs };
     let options = Options { limit: args.limit, jobs };
-    let mut meter = Meter::new(&world.name());
+    let mut meter = Meter::new(&world.name(), "cases");
     let report = runner::run(cases, world, deviations, &options, &mut |progress| {
-        meter.show(progress);
+        meter.show(progress.done, progress.total, &progress.last.name);
     });
     meter.finish();
     Ok(report)
