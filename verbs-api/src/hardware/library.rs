@@ -4,12 +4,14 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::OsStr;
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
 use super::HardwareConfig;
 use super::cm::{self, ManagerLoadError};
+use super::elf;
 use super::layout::{
     Ptr, ibv_ah, ibv_ah_attr, ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq_ex,
     ibv_device, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr,
@@ -182,7 +184,7 @@ impl Library {
     /// finds, which must not be softrnic's own.
     pub(super) fn load(config: &HardwareConfig) -> Result<Self, LoadError> {
         let path = config.path.as_deref();
-        let wanted = path.map_or(OsStr::new(NAME), std::path::Path::as_os_str);
+        let wanted = path.map_or(OsStr::new(NAME), Path::as_os_str);
         let (loaded, library) =
             open(wanted).map_err(|(library, reason)| LoadError::Absent { library, reason })?;
         if has(&loaded, OWN) && path.is_none() {
@@ -210,6 +212,11 @@ fn has(loaded: &Loaded, name: &CStr) -> bool {
 /// Loads a library; or its name, and why that cannot be.
 pub(super) fn open(wanted: &OsStr) -> Result<(Loaded, String), (String, String)> {
     let library = wanted.to_string_lossy().into_owned();
+    // A name without a slash is one that the linker looks for.
+    let is_path = wanted.as_encoded_bytes().contains(&b'/');
+    if is_path && let Some(reason) = elf::fault(Path::new(wanted)) {
+        return Err((library, reason));
+    }
     // SAFETY: what runs when the library is loaded is what every program that links to it runs.
     match unsafe { Loaded::open(Some(wanted), RTLD_NOW | RTLD_LOCAL) } {
         Ok(loaded) => Ok((loaded, library)),

@@ -15,6 +15,7 @@ mod channels;
 mod cm;
 mod context;
 mod convert;
+mod elf;
 mod errno;
 mod layout;
 mod library;

@@ -244,7 +244,9 @@ impl HardwareManager {
         let (name, source) = (seen.device.as_deref()?, seen.local?);
         let devices = self.lock().devices.clone();
         let device = devices.into_iter().find(|device| device.device().name == name)?;
-        let gid_index = gid_index(&*device, seen.port, seen.sgid)?;
+        let gid_index = [seen.sgid, source.ip().into()]
+            .into_iter()
+            .find_map(|gid| gid_index(&*device, seen.port, gid))?;
         Some(Path {
             device,
             port: seen.port,

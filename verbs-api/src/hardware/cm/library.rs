@@ -78,7 +78,7 @@ struct Loaded(*mut c_void);
 
 impl Loaded {
     /// A function of that name with that version of its interface, as programs that were linked to it get
-    /// it. A library without versions has but one.
+    /// it.
     fn get(&self, name: &CStr, version: &CStr) -> Option<Ptr<c_void>> {
         // SAFETY: the library stays loaded, and both texts end with 0.
         #[cfg(target_env = "gnu")]
