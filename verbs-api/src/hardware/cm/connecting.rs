@@ -34,9 +34,8 @@ fn judge_private_data(id: &Id, data: &[u8], most: [usize; 2]) -> Cm<()> {
 /// # Errors
 /// `EOPNOTSUPP`: the kernel does not connect such queue pairs.
 fn judge_type(id: &Id, qp_type: QpType) -> Cm<()> {
-    let connected = if id.space.is_datagram() { QpType::Ud } else { QpType::Rc };
     // Of a datagram service the type is not said anywhere.
-    if id.space.is_datagram() || qp_type == connected {
+    if id.space.is_datagram() || qp_type == QpType::Rc {
         return Ok(());
     }
     Err(CmError::not_supported("the kernel's connection manager connects RC queue pairs only"))
