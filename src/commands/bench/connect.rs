@@ -71,7 +71,7 @@ pub(super) fn run(args: &ConnectArgs, shared: &Shared) -> Result<(), Failure> {
     raise_descriptors();
     if let Some(meet) = args.meet {
         child::end_with_parent();
-        let device = open(&Settings::quiet(shared), shared)?;
+        let device = open(&Settings::second(shared)?, shared)?;
         let address = address_of(&device)?;
         let listener = listen(&device, SocketAddr::new(address, 0))?;
         let mut parent = TcpStream::connect(("127.0.0.1", meet)).map_err(unmet)?;
@@ -90,12 +90,12 @@ pub(super) fn run(args: &ConnectArgs, shared: &Shared) -> Result<(), Failure> {
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line).map_err(unmet)?;
         let server = line.trim().parse().map_err(|_| Failure::plain("the server has failed"))?;
-        let device = open(&Settings::emulated(shared), shared)?;
+        let device = open(&Settings::new(shared)?, shared)?;
         let report = measure(args, &device, server)?;
         second.finish(PATIENCE)?;
         return Ok(report.print(shared.json)?);
     }
-    let settings = Settings::emulated(shared);
+    let settings = Settings::new(shared)?;
     match &args.host {
         Some(host) => {
             let reach = |server: SocketAddr| {
