@@ -59,11 +59,11 @@ struct ListArgs {
     selection: Selection,
 }
 
-/// Show what devices do differently, from two or more files of --results
+/// Show what devices do differently, from files of --results or the output of --json conform
 #[derive(Args, Debug)]
 struct CompareArgs {
-    /// Result files
-    #[arg(value_name = "FILE", required = true, num_args = 2..)]
+    /// Result files; one may hold several runs
+    #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
 
