@@ -373,8 +373,7 @@ impl Stage {
                 return Ok(taken);
             }
             if is_last {
-                let why =
-                    format!("{} of {count} completions have come: {taken:?}", taken.len());
+                let why = format!("{} of {count} completions have come: {taken:?}", taken.len());
                 let got = format!("completions of device {}: {}", end.device, taken.len());
                 return Err(Problem::Unequal { why, got, expected: count.to_string() });
             }

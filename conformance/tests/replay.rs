@@ -110,12 +110,13 @@ fn captured(case: &str) -> Vec<u8> {
 fn requests_for_shared_queues_of_xrc_are_fed() {
     let (replayed, end) = replay(&captured("xrc/routed-by-number/two-queues-one-target"));
     end.unwrap();
-    let queues = |text: &str| text.contains("shared receive queue") && text.contains("has 1 receives");
+    // Both hosts are in the capture: each frame left one and came to the other.
+    let queues =
+        |text: &str| text.contains("shared receive queue") && text.contains("has 2 receives");
     let assumed = replayed.assumptions.iter().filter(|assumed| queues(&assumed.to_string()));
     assert_eq!(assumed.count(), 2, "{:?}", replayed.assumptions);
     let is_send = |frame: &&Explained| frame.line.contains("XRC SEND_ONLY");
     let sends: Vec<_> = replayed.frames.iter().filter(is_send).collect();
-    // Both hosts are in the capture: each frame left one and came to the other.
     assert!(sends.len() >= 2, "{replayed:?}");
     for send in &sends[..2] {
         let text = send.to_string();

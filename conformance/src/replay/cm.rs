@@ -142,7 +142,8 @@ fn details(message: &Message) -> Vec<String> {
             let qp = req.local_qpn.get();
             let psn = req.starting_psn.get();
             let mtu = Mtu::ALL.into_iter().find(|mtu| *mtu as u8 == req.mtu);
-            let mtu = mtu.map_or_else(|| "an unknown MTU".into(), |mtu| format!("MTU {}", mtu.bytes()));
+            let mtu =
+                mtu.map_or_else(|| "an unknown MTU".into(), |mtu| format!("MTU {}", mtu.bytes()));
             let mut all = vec![
                 format!("its queue pair is {qp:#08x}; the other one sends from PSN {psn:#08x} on"),
                 format!("{mtu}, {} retries, {} after RNR", req.retry_count, req.rnr_retry_count),
@@ -259,8 +260,14 @@ mod tests {
     fn every_other_message_has_a_gist() {
         let id = CommId(9);
         let messages: [(Message, &str); 9] = [
-            (Rep { remote_comm_id: id, ..Rep::default() }.into(), "REP: takes the connection 0x00000009"),
-            (Rtu { remote_comm_id: id, ..Rtu::default() }.into(), "RTU: the connection 0x00000009 is ready"),
+            (
+                Rep { remote_comm_id: id, ..Rep::default() }.into(),
+                "REP: takes the connection 0x00000009",
+            ),
+            (
+                Rtu { remote_comm_id: id, ..Rtu::default() }.into(),
+                "RTU: the connection 0x00000009 is ready",
+            ),
             (
                 Rej {
                     remote_comm_id: id,
@@ -274,7 +281,10 @@ mod tests {
                 Mra { remote_comm_id: id, service_timeout: 20, ..Mra::default() }.into(),
                 "MRA: has got the request of 0x00000009 and answers within 4295 ms",
             ),
-            (Dreq { remote_comm_id: id, ..Dreq::default() }.into(), "DREQ: asks to end the connection"),
+            (
+                Dreq { remote_comm_id: id, ..Dreq::default() }.into(),
+                "DREQ: asks to end the connection",
+            ),
             (Drep { remote_comm_id: id, ..Drep::default() }.into(), "DREP: agrees to the end"),
             (
                 SidrRep { request_id: id, qpn: QpNum::new(3), ..SidrRep::default() }.into(),

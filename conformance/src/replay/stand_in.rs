@@ -11,12 +11,10 @@ use std::fmt;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
     Access, AddressVector, CqId, Gid, Key, Mtu, PdId, Psn, QpAttributeMask as M, QpAttributes,
-    QpCapabilities, QpCreateFlags, QpInit, QpNum, QpState, QpType, RecvWr, Sge, SrqAttributes, SrqInit,
-    SrqNum, Wc, XrcSrq, XrcdId,
+    QpCapabilities, QpCreateFlags, QpInit, QpNum, QpState, QpType, RecvWr, Sge, SrqAttributes,
+    SrqInit, SrqNum, Wc, XrcSrq, XrcdId,
 };
-use softrnic_model::wire::{
-    AtomicEth, OpcodeFacts, Operation, Packet, Reth, RoceFrame, Service,
-};
+use softrnic_model::wire::{AtomicEth, OpcodeFacts, Operation, Packet, Reth, RoceFrame, Service};
 use softrnic_model::{Device, DeviceConfig, FrameOut, Instant};
 use softrnic_transport::sim::SimMemory;
 

@@ -43,8 +43,9 @@ impl Matrix {
     pub fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
         for row in &self.rows {
-            let alike =
-                |group: &&mut Group<'_>| group.gist == row.gist && group.rows[0].statuses == row.statuses;
+            let alike = |group: &&mut Group<'_>| {
+                group.gist == row.gist && group.rows[0].statuses == row.statuses
+            };
             match groups.iter_mut().find(alike) {
                 Some(group) => group.rows.push(row),
                 None => groups.push(Group { rows: vec![row], gist: &row.gist }),

@@ -59,9 +59,8 @@ impl Document {
         match number("format").or_else(|| number("form")) {
             Some(format) if format == u64::from(FORMAT) => {}
             Some(format) => {
-                let why = format!(
-                    "line 1: form {format} is not one that this program reads ({FORMAT})"
-                );
+                let why =
+                    format!("line 1: form {format} is not one that this program reads ({FORMAT})");
                 return Err(DocumentError(why));
             }
             None => {

@@ -249,7 +249,18 @@ pub(crate) mod tests {
         let left_out = String::new();
         let declared = None;
         let took_us = 10;
-        CaseResult { rule, name, status, message, declared, got, expected, left_out, took_us, ladder }
+        CaseResult {
+            rule,
+            name,
+            status,
+            message,
+            declared,
+            got,
+            expected,
+            left_out,
+            took_us,
+            ladder,
+        }
     }
 
     pub(crate) fn report() -> Report {

@@ -34,7 +34,8 @@ pub fn reasons(report: &Report) -> Vec<Reason> {
     let mut all: Vec<Reason> = Vec::new();
     for result in &report.results {
         let Some(text) = reason_of(result) else { continue };
-        let known = all.iter_mut().find(|known| known.status == result.status && known.text == text);
+        let known =
+            all.iter_mut().find(|known| known.status == result.status && known.text == text);
         match known {
             Some(reason) => reason.cases += 1,
             None => all.push(Reason {

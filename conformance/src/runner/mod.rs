@@ -147,9 +147,8 @@ fn judge(ran: Ran, deviations: &Deviations) -> CaseResult {
         if matches!(status, Status::Fail | Status::Deviation) { ladder } else { Vec::new() };
     let declared = found.filter(|_| status == Status::Deviation).map(Declared::from);
     let wrong = ladder.iter().rev().find(|rung| rung.expected.is_some());
-    let (got, expected) = wrong.map_or((None, None), |rung| {
-        (Some(rung.what.clone()), rung.expected.clone())
-    });
+    let (got, expected) =
+        wrong.map_or((None, None), |rung| (Some(rung.what.clone()), rung.expected.clone()));
     let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     CaseResult { rule, name, status, message, declared, got, expected, left_out, took_us, ladder }
 }

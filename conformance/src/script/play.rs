@@ -307,7 +307,9 @@ impl Player<'_> {
 
     fn is_refused(&mut self, errno: &str, command: &Command) -> Outcome<()> {
         match self.execute(command) {
-            Ok(_) => self.differs("done".into(), format!("refused with {errno}"), "it was not refused"),
+            Ok(_) => {
+                self.differs("done".into(), format!("refused with {errno}"), "it was not refused")
+            }
             Err(refusal) if refusal.errno.as_deref() == Some(errno) => Ok(()),
             Err(refusal) => {
                 let why = format!("it was refused otherwise: {refusal}");

@@ -31,7 +31,11 @@ struct Taped {
 #[derive(Debug)]
 enum What {
     /// A frame, and what became of it unless it simply left. Put in words only when somebody asks.
-    Packet { fate: &'static str, route: Route, packet: Vec<u8> },
+    Packet {
+        fate: &'static str,
+        route: Route,
+        packet: Vec<u8>,
+    },
     Words(String),
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softrnic_model::profile::Profile;
+use softrnic_transport::interfaces::{self, Interface};
 use softrnic_transport::tap::{Direction, Line};
-use softrnic_transport::{interfaces, udp};
+use softrnic_transport::udp;
 use softrnic_verbs::emulated::{EmulatedConfig, EmulatedContext, OpenError};
 use softrnic_verbs::provider::Context;
 
@@ -40,26 +41,24 @@ const ATTEMPTS: usize = 64;
 /// Patient enough for a busy machine.
 const WAITS: Waits = Waits { patience: Duration::from_secs(4), quiet: Duration::from_millis(8) };
 
-/// The addresses of this host that cases use.
+/// The addresses of this host that cases use: all of one interface, over which multicast goes too.
 fn addresses(family: Option<Family>) -> Result<Vec<IpAddr>, Problem> {
     if family != Some(Family::V6) {
         return Ok(ADDRESSES.to_vec());
     }
     let all = interfaces::all().map_err(|error| Problem::Failed(error.to_string()))?;
-    let all = all.iter().flat_map(|interface| &interface.addresses);
-    let v6 = all.filter_map(|address| match address {
-        IpAddr::V6(v6) if !v6.is_unicast_link_local() => Some(IpAddr::V6(*v6)),
-        IpAddr::V4(_) | IpAddr::V6(_) => None,
-    });
-    let v6: Vec<IpAddr> = v6.collect();
-    if v6.len() >= V6_MIN {
-        return Ok(v6);
-    }
-    let why = format!(
-        "the host has {} IPv6 addresses that are not link-local, and {V6_MIN} are needed",
-        v6.len()
-    );
-    Err(Problem::NotApplicable(why))
+    let of = |interface: &Interface| -> Vec<IpAddr> {
+        let is_usable = |ip: &&IpAddr| match ip {
+            IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+            IpAddr::V4(_) => false,
+        };
+        interface.addresses.iter().filter(is_usable).copied().collect()
+    };
+    let enough = all.iter().map(of).find(|addresses| addresses.len() >= V6_MIN);
+    enough.ok_or_else(|| {
+        let why = "no interface of the host has two IPv6 addresses that are not link-local";
+        Problem::NotApplicable(why.into())
+    })
 }
 
 impl Emulated {

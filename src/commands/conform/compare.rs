@@ -55,7 +55,8 @@ fn text(matrix: &Matrix) -> String {
     let titles = titles(matrix);
     let names = matrix.rows.iter().map(|row| row.case.len());
     let first = names.chain(["case".len()]).max().unwrap_or(0);
-    let widths: Vec<usize> = titles.iter().map(|title| title.len().max("deviation".len())).collect();
+    let widths: Vec<usize> =
+        titles.iter().map(|title| title.len().max("deviation".len())).collect();
     let line = |head: &str, cells: &[String]| {
         let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("  {cell:width$}"));
         format!("{head:first$}{}", cells.collect::<String>()).trim_end().to_owned() + "\n"

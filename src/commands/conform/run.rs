@@ -19,8 +19,8 @@ use super::progress::Meter;
 use super::{On, RunArgs};
 use crate::cli::Shared;
 use crate::error::Failure;
-use crate::{files, hardware};
 use crate::units::Address;
+use crate::{files, hardware};
 
 /// Failures whose packets are shown at the terminal; the page shows all.
 const LADDERS_MAX: usize = 5;

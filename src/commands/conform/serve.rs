@@ -117,7 +117,8 @@ impl Visit {
     fn summary(&self) -> String {
         let Self { judge, cases, commands, given_up, why, .. } = self;
         let seconds = self.last.duration_since(self.began).as_secs_f64();
-        let mut text = format!("{judge} is done: {cases} cases, {commands} commands, {seconds:.1} s");
+        let mut text =
+            format!("{judge} is done: {cases} cases, {commands} commands, {seconds:.1} s");
         if *given_up > 0 {
             text.push_str(&format!("; {given_up} were given up, the last because: {why}"));
         }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 use std::net::UdpSocket;
 
-use softrnic_model::{Filled, Instant};
 use softrnic_model::verbs::Gid;
 use softrnic_model::wire::Route;
+use softrnic_model::{Filled, Instant};
 
 use super::{Direction, Line};
 use crate::LinkSet;
