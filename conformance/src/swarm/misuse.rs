@@ -20,14 +20,24 @@ type Posted = Option<Result<(), Violation>>;
 impl Swarm<'_> {
     /// A window is used by somebody or in a way that it does not serve.
     pub(super) fn misuse(&mut self, end: usize, chance: &mut Chance) -> Posted {
-        match chance.below(7) {
-            0 => self.through_unbound(end, chance),
-            1 => self.through_another_pair(end, chance),
-            2 => self.through_another_domain(end, chance),
-            3 => self.bind_again(end, chance),
-            4 => self.bind_across(end, chance),
-            5 => self.invalidate_here(end, chance),
-            _ => self.invalidate_there(end, chance),
+        // There is always another domain, and seldom a window in the state that the others want: the
+        // first of these that can be done is done.
+        const SELDOM: [fn(&mut Swarm<'_>, usize, &mut Chance) -> Posted; 5] = [
+            Swarm::through_unbound,
+            Swarm::bind_again,
+            Swarm::through_another_pair,
+            Swarm::invalidate_here,
+            Swarm::invalidate_there,
+        ];
+        let first = chance.index(2 * SELDOM.len());
+        if first < SELDOM.len() {
+            let mut from_first = SELDOM.iter().cycle().skip(first).take(SELDOM.len());
+            return from_first.find_map(|misuse| misuse(self, end, chance));
+        }
+        if chance.percent(50) {
+            self.through_another_domain(end, chance)
+        } else {
+            self.bind_across(end, chance)
         }
     }
 
@@ -81,21 +91,28 @@ impl Swarm<'_> {
         Some(self.post(end, posting, chance))
     }
 
-    /// A window of type 2 that is bound is bound once more.
+    /// A window of type 2 of this host that is bound is bound once more, by who has bound it.
     fn bind_again(&mut self, end: usize, chance: &mut Chance) -> Posted {
-        let host = self.host(end);
-        let is_own = |window: &&mut Window| {
-            window.phase == Phase::Bound && window.owner == end && window.can_be_invalidated()
+        let is_bound =
+            |window: &&Window| window.phase == Phase::Bound && window.can_be_invalidated();
+        let of = self.ends[end].host;
+        let owns = |window: &Window| {
+            let is_up = !self.ends[window.owner].failed && self.room(window.owner) >= 2;
+            is_up.then_some(window.owner)
         };
+        let host = &self.hosts[of];
+        let mut found = host.windows.iter().enumerate().filter(|(_, window)| is_bound(window));
+        let (which, owner) =
+            found.find_map(|(which, window)| owns(window).map(|owner| (which, owner)))?;
         let (mr_lkey, base) = (host.region.lkey(), host.region.remote(0).addr);
-        let window = host.windows.iter_mut().find(is_own)?;
+        let window = &mut self.hosts[of].windows[which];
         // Nobody uses it from now on: with the connection it goes.
         window.phase = Phase::Changing;
         let (key, window_type, piece) = (window.key, window.kind, window.piece?);
         let addr = base + piece.at as u64;
         let access = Access::REMOTE_READ;
         let bind = BindInfo { mr_lkey, addr, length: 1 + piece.len as u64 / 2, access };
-        self.bind_in_vain(end, (key, window_type), bind, chance)
+        self.bind_in_vain(owner, (key, window_type), bind, chance)
     }
 
     /// A window and a region of different protection domains.

@@ -134,6 +134,11 @@ fn deviations(args: &RunArgs, profile: Option<&str>) -> Result<Deviations, Failu
         let text = files::read_text(Path::new(named)).map_err(|error| wrong(&error))?;
         return Deviations::parse(&text).map_err(|error| wrong(&error));
     }
+    // A profile without a file has no deviations; what the command line names must be there.
+    if args.deviations.is_some() && Deviations::names().all(|name| name != named) {
+        let names = Deviations::names().collect::<Vec<_>>().join(", ");
+        return Err(wrong(&format!("it is neither a file (NAME.toml) nor one of {names}")));
+    }
     Deviations::of(named).map_err(|error| wrong(&error))
 }
 
