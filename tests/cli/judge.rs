@@ -45,10 +45,11 @@ fn parsed(file: &Path) -> Value {
 #[test]
 fn a_family_is_judged_and_reported_in_every_form() {
     let folder = Folder::new("conform");
-    let line = "conform --filter rnr --results r.json --junit r.xml --html r.html";
+    // None of these cases is about time, which a busy machine does not have.
+    let line = "conform --filter icrc --results r.json --junit r.xml --html r.html";
     let Ran { code, out, err } = run_in(&folder, line);
     assert_eq!(code, Some(0), "{out}{err}");
-    assert!(out.contains("rnr"), "{out}");
+    assert!(out.contains("icrc"), "{out}");
     for device in ["simulated", "emulated"] {
         let name = format!("r-{device}");
         for extension in ["json", "xml", "html"] {
@@ -166,6 +167,7 @@ fn reasons_of_what_is_not_judged_are_counted() {
 }
 
 /// Files of which nothing good can come: each ends at once, with what is wrong.
+#[cfg(unix)]
 #[test]
 fn files_that_are_none_are_refused_at_once() {
     let folder = Folder::new("files");
@@ -212,7 +214,8 @@ fn a_file_of_deviations_that_is_wrong_is_refused_with_line_and_reason() {
     let head = "device = \"x\"\n\n[[deviation]]\n";
     for (text, pieces) in [
         ("device = x\n".to_owned(), &["line 1"][..]),
-        ("[[deviation]]\n".to_owned(), &["device"]),
+        ("[[deviation]]\n".to_owned(), &["line 1", "cases"]),
+        (head.replacen("device", "devise", 1), &["line 1", "devise"]),
         (format!("{head}case = \"uc\"\n"), &["line 4", "case"]),
         (format!("{head}cases = 7\ndifference = \"d\"\nreason = \"r\"\n"), &["line 4"]),
         (format!("{head}cases = \"uc\"\ndifference = \"d\"\n"), &["line 3", "reason"]),

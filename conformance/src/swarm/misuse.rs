@@ -22,16 +22,16 @@ impl Swarm<'_> {
     pub(super) fn misuse(&mut self, end: usize, chance: &mut Chance) -> Posted {
         // There is always another domain, and seldom a window in the state that the others want: the
         // first of these that can be done is done.
-        const SELDOM: [fn(&mut Swarm<'_>, usize, &mut Chance) -> Posted; 5] = [
-            Swarm::through_unbound,
-            Swarm::bind_again,
-            Swarm::through_another_pair,
-            Swarm::invalidate_here,
-            Swarm::invalidate_there,
+        let seldom: [fn(&mut Self, usize, &mut Chance) -> Posted; 5] = [
+            Self::through_unbound,
+            Self::bind_again,
+            Self::through_another_pair,
+            Self::invalidate_here,
+            Self::invalidate_there,
         ];
-        let first = chance.index(2 * SELDOM.len());
-        if first < SELDOM.len() {
-            let mut from_first = SELDOM.iter().cycle().skip(first).take(SELDOM.len());
+        let first = chance.index(2 * seldom.len());
+        if first < seldom.len() {
+            let mut from_first = seldom.iter().cycle().skip(first).take(seldom.len());
             return from_first.find_map(|misuse| misuse(self, end, chance));
         }
         if chance.percent(50) {
