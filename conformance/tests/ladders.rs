@@ -1,6 +1,6 @@
 //! A case over the verbs that fails tells what was on the wire, on every world that has one here.
 
-#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 use std::collections::BTreeMap;
 

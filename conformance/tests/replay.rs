@@ -1,6 +1,6 @@
 //! Captures are explained frame by frame, also damaged ones.
 
-#![expect(clippy::unwrap_used, reason = "all of it is a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
