@@ -10,6 +10,7 @@ mod commands;
 mod device;
 mod error;
 mod exchange;
+mod files;
 mod hardware;
 mod meter;
 mod output;

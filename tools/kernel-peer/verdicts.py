@@ -17,7 +17,9 @@ def matches(pattern, case):
 
 def main():
     title, deviations, *files = sys.argv[1:]
-    reports = [json.load(open(file)) for file in files]
+    documents = [json.load(open(file)) for file in files]
+    # The first form of result files had one run, and no envelope.
+    reports = [run for document in documents for run in document.get("runs", [document])]
     results = {}
     for report in reports:
         for result in report["results"]:
