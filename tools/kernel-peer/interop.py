@@ -8,6 +8,7 @@ among them. The exit status is 0 when all went well, 1 when something did not, 3
 """
 
 import argparse
+import collections
 import concurrent.futures
 import pathlib
 import sys
@@ -41,6 +42,16 @@ def arguments():
     parser.add_argument("--minutes", type=float, default=120, help="start no pairing after so many; what was not run is said")
     parser.add_argument("--list", action="store_true", help="show the pairings and end")
     return parser.parse_args()
+
+
+def of_every_kind_first(pairings):
+    """In such an order that a run that is cut short has seen all kinds: the quick ones, of these one of each group."""
+    seen, places = collections.Counter(), {}
+    for pairing in pairings:
+        kind = not pairing.quick, pairing.group
+        places[pairing.title()] = not pairing.quick, seen[kind]
+        seen[kind] += 1
+    return sorted(pairings, key=lambda pairing: places[pairing.title()])
 
 
 class Run:
@@ -102,8 +113,7 @@ def main():
     if not options.go_on:
         results.forget(named)
     chosen = [pairing for pairing in named if not results.is_good(pairing)]
-    # Those of every kind first: a run that is cut short has seen all kinds.
-    chosen.sort(key=lambda pairing: not pairing.quick)
+    chosen = of_every_kind_first(chosen)
     if options.list:
         print("\n".join(pairing.title() for pairing in chosen))
         return 0

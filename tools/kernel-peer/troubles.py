@@ -25,6 +25,18 @@ run() {{ timeout {patience} "$@"; }}
 softrnic={softrnic}
 nobody='setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all'
 device=$(ls /sys/class/net | grep -v '^lo$' | head -1)
+listened() {{
+  exec 9<> <(:)
+  until [[ $(</proc/net/tcp)$(</proc/net/tcp6) =~ :4853\\ [0-9A-F:]+\\ 0A ]]; do read -r -t 0.2 -u 9; done
+}}
+# A client that meets a server.
+served() {{
+  timeout {patience} $softrnic pingpong --backend hardware -d rxe0 >/dev/null 2>&1 & server=$!
+  listened
+  run "$@" {address}; status=$?
+  kill $server
+  return $status
+}}
 """
 
 
@@ -45,7 +57,7 @@ def pair(command, removal):
     """Both ends of a command at work; then the device is taken away, and each must end with an error."""
     # The client's text counts, behind it the server's.
     return (f"run $softrnic {command} >/tmp/server.log 2>&1 & server=$!\n"
-            "exec 9<> <(:); until [[ $(</proc/net/tcp)$(</proc/net/tcp6) =~ :4853\\ [0-9A-F:]+\\ 0A ]]; do read -r -t 0.2 -u 9; done\n"
+            "listened\n"
             f"run $softrnic {command} {ADDRESS} & client=$!\n"
             "counter() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }\n"
             "begun=$(counter); until (( $(counter) > begun + 100 )) || ! kill -0 $client; do read -r -t 0.2 -u 9; done\n"
@@ -61,10 +73,10 @@ TROUBLES = (
     Trouble("another device", "true", "run $softrnic pingpong --backend hardware -d mlx5_0", "true", ("no RDMA device is called mlx5_0", "rxe0")),
     Trouble("no permission", "chmod 600 /dev/infiniband/uverbs0", "run $nobody $softrnic pingpong --backend hardware -d rxe0",
             "chmod 666 /dev/infiniband/uverbs0", ("no permission on /dev/infiniband/uverbs0", "group")),
-    Trouble("memlock limit", "true", "ulimit -l 0; run $nobody $softrnic pingpong --backend hardware -d rxe0 -s 1M", "true",
+    Trouble("memlock limit", "true", "ulimit -l 64; served $nobody $softrnic pingpong --backend hardware -d rxe0 -s 1M", "true",
             ("memory cannot be locked", "ulimit -l")),
-    Trouble("empty GID", "true", "run $softrnic pingpong --backend hardware -d rxe0 -g 7", "true", ("GID", "ip addr add")),
-    Trouble("GID past the table", "true", "run $softrnic pingpong --backend hardware -d rxe0 -g 5000", "true", ("GID",)),
+    Trouble("empty GID", "true", "served $softrnic pingpong --backend hardware -d rxe0 -g 7", "true", ("GID", "ip addr add")),
+    Trouble("GID past the table", "true", "served $softrnic pingpong --backend hardware -d rxe0 -g 255", "true", ("GID",)),
     Trouble("address of nobody", "true", "run $softrnic pingpong --backend hardware -d 10.77.0.99", "true", ("10.77.0.99",)),
     Trouble("link down", "ip link set $device down", "run $softrnic pingpong --backend hardware -d rxe0",
             f"ip link set $device up; ip addr add {ADDRESS}/24 dev $device || true", ("the port of rxe0 is down", "ip link set")),
@@ -82,7 +94,7 @@ TROUBLES = (
 
 def meet(machine, trouble, softrnic):
     """What went wrong, or None; and what was said."""
-    words = WORDS.format(patience=PATIENCE, softrnic=softrnic)
+    words = WORDS.format(patience=PATIENCE, softrnic=softrnic, address=ADDRESS)
     made, output = machine.run(words + trouble.make, 60)
     if made != 0:
         return f"it cannot be made: {output}", output
