@@ -75,20 +75,30 @@ class Judge:
         return status, output
 
     def from_wire(self, words, family):
-        if self.helper is None or self.helper.status() is not None:
-            self.helper = self.machine.start(
-                f"exec {self.softrnic} conform serve --backend hardware -d {DEVICE} --bind 0.0.0.0 --listen {HELPER_PORT}")
-            self.machine.run(
-                f"exec 9<> <(:); for i in {{1..200}}; do [[ $(</proc/net/tcp) =~ :{HELPER_PORT:04X}\\ [0-9A-F:]+\\ 0A ]] && exit 0; "
-                "read -r -t 0.25 -u 9; done; exit 1", 120)
+        self.await_helper()
         own, peer = network.ADDRESSES["v4"]
         new = self.file("wire", "new")
         done = subprocess.run(
             [self.softrnic, *words, "--peer", f"{peer}:{HELPER_PORT}", "-d", own, "--results", new],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE)
+        if self.helper.status() is not None:
+            # What it was asked last has ended it; its results are those of no device.
+            console = (self.machine.jobs / "console.log").read_text(errors="replace")
+            return 1, f"{done.stdout}\nthe helper ended with {self.helper.status()}: {self.helper.output()[-600:]}\n{console[-1500:]}"
         if new.exists():
             new.replace(self.file("wire", family))
         return done.returncode, done.stdout
+
+    def await_helper(self):
+        """Starts the helper, unless it runs."""
+        if self.helper is not None and self.helper.status() is None:
+            return
+        self.helper = self.machine.start(
+            f"exec {self.softrnic} conform serve --backend hardware -d {DEVICE} --bind 0.0.0.0 --listen {HELPER_PORT}")
+        listens = f"[[ $(</proc/net/tcp) =~ :{HELPER_PORT:04X}\\ [0-9A-F:]+\\ 0A ]]"
+        status, _ = self.machine.run(f"exec 9<> <(:); for i in {{1..400}}; do {listens} && exit 0; read -r -t 0.25 -u 9; done; exit 1", 150)
+        if status != 0:
+            raise Unavailable(f"the helper does not listen: {self.helper.output()}")
 
 
 def main():
