@@ -28,7 +28,7 @@ HELPER_PORT = 18517
 # What a family may take: on an emulated processor, of a host that others use.
 PATIENCE = 3000
 # What a case may take.
-LIMIT = "120s"
+LIMIT = "600s"
 VIEWS = ("verbs", "wire")
 
 
