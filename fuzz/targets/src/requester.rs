@@ -251,6 +251,10 @@ impl Run {
     fn settle(&mut self) {
         for bytes in self.world.drain() {
             let Ok(packet) = Packet::parse(&bytes) else { continue };
+            // To a request of the peer it answers, too.
+            if packet.facts.is_none_or(|facts| facts.operation.is_response()) {
+                continue;
+            }
             let offset = packet.bth.psn().offset_from(self.first);
             let of = self.requests.iter().find(|request| request.psns.contains(&offset));
             let Some(request) = of else { panic!("no request has its number: {packet:?}") };

@@ -1,6 +1,8 @@
 //! The seeds of all targets, replayed: nothing fails, and all is reached that a fuzzer must reach.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::fs;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use softrnic_fuzz_targets::{TARGETS, Target, reach, seeds};
@@ -47,5 +49,22 @@ fn damage(target: &Target, n: usize, seed: &[u8]) {
         let byte = changed.get_mut((n * 7919 + step * 104_729) % len).unwrap();
         *byte ^= 1 << (n % 8);
         (target.run)(&changed);
+    }
+}
+
+/// Inputs that once failed, a folder for each target.
+#[test]
+fn what_was_found_stays_mended() {
+    let _alone = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("found");
+    for folder in fs::read_dir(found).unwrap() {
+        let folder = folder.unwrap();
+        let target = TARGETS.iter().find(|target| target.name == folder.file_name());
+        let target = target.unwrap_or_else(|| panic!("no target of the folder {folder:?}"));
+        for input in fs::read_dir(folder.path()).unwrap() {
+            let input = input.unwrap().path();
+            println!("{}", input.display());
+            (target.run)(&fs::read(input).unwrap());
+        }
     }
 }
