@@ -88,6 +88,7 @@ impl Settings {
         }
         match address {
             Address::Ips(ips) => self.open_at(ips.clone()),
+            Address::Several(_) => return Err(not_one(address)),
             Address::Interface(name) => {
                 let interface = interfaces::by_name(name)
                     .map_err(|error| cannot_list(&error))?
@@ -159,6 +160,14 @@ impl Profile {
             Self::Cx5 => profile::Profile::CX5,
         }
     }
+}
+
+/// Several devices, for what opens one.
+pub(crate) fn not_one(address: &Address) -> Failure {
+    Failure::usage(
+        format!("--address {address}: several devices, and this opens one"),
+        "name the addresses of one, with commas between them",
+    )
 }
 
 /// Whether another process has the port at the address, and does not share it.

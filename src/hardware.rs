@@ -8,6 +8,7 @@ use softrnic_verbs::provider::{GidType, OpenFailure, Provider};
 use softrnic_verbs::{Backend, Choice, Context, Gid, PortState};
 
 use crate::cli::Shared;
+use crate::device::not_one;
 use crate::error::Failure;
 use crate::units::Address;
 
@@ -66,6 +67,7 @@ pub(crate) fn open(
             let is_it = device.verbs().device().name == *name;
             if is_it { Some(device) } else { on_interface(device, name) }
         }),
+        Some(several @ Address::Several(_)) => return Err(not_one(several)),
         None => first(usable, reached),
     };
     let Some(context) = found else {
@@ -85,7 +87,7 @@ fn is_other_by_name(
         Some(Address::Interface(wanted)) => {
             wanted != name && devices.iter().any(|device| device.name == *wanted)
         }
-        Some(Address::Ips(_)) | None => false,
+        Some(Address::Ips(_) | Address::Several(_)) | None => false,
     }
 }
 
@@ -156,9 +158,8 @@ fn unknown(address: Option<&Address>, devices: &[softrnic_verbs::provider::Devic
     let known: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
     let wanted = match address {
         Some(Address::Interface(name)) => format!("is called {name} or is on such an interface"),
-        Some(Address::Ips(ips)) => {
-            let ips: Vec<_> = ips.iter().map(ToString::to_string).collect();
-            format!("has the address {}", ips.join(","))
+        Some(address @ (Address::Ips(_) | Address::Several(_))) => {
+            format!("has the address {address}")
         }
         None => "can be opened".into(),
     };

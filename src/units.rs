@@ -92,36 +92,57 @@ pub(crate) fn host(text: &str) -> Result<String, String> {
 pub(crate) enum Address {
     /// These, at least one.
     Ips(Vec<IpAddr>),
+    /// Several devices, each with a list of its own, where a command has several.
+    Several(Vec<Vec<IpAddr>>),
     /// Those of the interface of this name.
     Interface(String),
+}
+
+impl Address {
+    /// The addresses that are named, of all devices.
+    pub(crate) fn ips(&self) -> impl Iterator<Item = &IpAddr> {
+        let lists = match self {
+            Self::Ips(ips) => std::slice::from_ref(ips),
+            Self::Several(lists) => lists,
+            Self::Interface(_) => &[],
+        };
+        lists.iter().flatten()
+    }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ips(ips) => {
-                for (index, ip) in ips.iter().enumerate() {
-                    let comma = if index == 0 { "" } else { "," };
-                    write!(f, "{comma}{ip}")?;
-                }
-                Ok(())
+            Self::Ips(ips) => f.write_str(&list(ips)),
+            Self::Several(lists) => {
+                f.write_str(&lists.iter().map(|ips| list(ips)).collect::<Vec<_>>().join(";"))
             }
             Self::Interface(name) => f.write_str(name),
         }
     }
 }
 
+/// Addresses as one device has them.
+pub(crate) fn list(ips: &[IpAddr]) -> String {
+    ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// An [`Address`].
 pub(crate) fn address(text: &str) -> Result<Address, String> {
-    if let Ok(ips) = text.split(',').map(|item| item.trim().parse()).collect() {
-        return Ok(Address::Ips(ips));
+    let ips = |list: &str| list.split(',').map(|item| item.trim().parse()).collect();
+    if let Ok(mut lists) = text.split(';').map(ips).collect::<Result<Vec<Vec<IpAddr>>, _>>() {
+        return Ok(if lists.len() == 1 {
+            Address::Ips(lists.remove(0))
+        } else {
+            Address::Several(lists)
+        });
     }
     // A dot or colon, or digits alone, is a mistyped address more often than a name.
-    let mistyped = text.contains([':', ','])
+    let mistyped = text.contains([':', ',', ';'])
         || !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     if mistyped {
         return Err("it is neither an IP address nor the name of an interface; several addresses \
-                    have commas between them"
+                    have commas between them, several devices semicolons"
             .into());
     }
     let named = (1..=INTERFACE_NAME_MAX).contains(&text.len())
@@ -230,12 +251,23 @@ mod tests {
         assert_eq!(address("::1"), Ok(ips(&["::1"])));
         assert_eq!(address("10.0.0.1, ::1"), Ok(ips(&["10.0.0.1", "::1"])));
         assert_eq!(ips(&["10.0.0.1", "::1"]).to_string(), "10.0.0.1,::1");
+        let several = address("10.0.0.1,::1; 10.0.0.2").unwrap();
+        assert_eq!(several.to_string(), "10.0.0.1,::1;10.0.0.2");
+        assert_eq!(several.ips().count(), 3);
         for text in ["eth0", "lo", "br-0a1b", "wg.7"] {
             assert_eq!(address(text), Ok(Address::Interface(text.into())));
         }
-        for text in
-            ["", "10.0.0", "10.0.0.256", "fe80:::1", "10.0.0.1,", "a/b", "a b", "sixteen-is-a-lot"]
-        {
+        for text in [
+            "",
+            "10.0.0",
+            "10.0.0.256",
+            "fe80:::1",
+            "10.0.0.1,",
+            "10.0.0.1;",
+            "a/b",
+            "a b",
+            "sixteen-is-a-lot",
+        ] {
             assert!(address(text).is_err(), "{text}");
         }
     }

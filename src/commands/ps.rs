@@ -154,11 +154,11 @@ fn members(
     let interface = match address {
         Some(Address::Interface(name)) => softrnic_transport::interfaces::by_name(name)
             .map_err(|error| Failure::plain(format!("cannot list interfaces: {error}")))?,
-        Some(Address::Ips(_)) | None => None,
+        Some(Address::Ips(_) | Address::Several(_)) | None => None,
     };
     let wanted = |ip: std::net::IpAddr| match address {
         None => true,
-        Some(Address::Ips(some)) => some.contains(&ip),
+        Some(some @ (Address::Ips(_) | Address::Several(_))) => some.ips().any(|own| *own == ip),
         Some(Address::Interface(_)) => interface.as_ref().is_some_and(|one| one.owns(ip)),
     };
     let mut table = Vec::new();

@@ -154,8 +154,8 @@ fn ask(args: &StatArgs, shared: &Shared) -> Result<Vec<Device>, Failure> {
         args.pid.is_none_or(|pid| pid == device.pid)
             && match &shared.address {
                 None => true,
-                Some(Address::Ips(ips)) => ips.iter().any(|ip| device.addresses.contains(ip)),
                 Some(Address::Interface(name)) => device.name == *name || owned_by(name, device),
+                Some(address) => address.ips().any(|ip| device.addresses.contains(ip)),
             }
     };
     let all = match shared.backend() {

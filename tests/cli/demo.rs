@@ -173,7 +173,7 @@ fn a_capture_is_one_that_wireshark_understands() {
         .args(["-T", "fields", "-e", "infiniband.bth.opcode", "-e", "ip.ttl"])
         .output();
     let Ok(shown) = shown else {
-        eprintln!("not run: tshark is missing");
+        softrnic_testing::not_installed("tshark is missing");
         return;
     };
     let text = String::from_utf8(shown.stdout).unwrap();

@@ -23,7 +23,7 @@ fn library(mode: &str) -> Option<PathBuf> {
             Some(folder)
         }
         Err(error) => {
-            eprintln!("not run: there is no C compiler: {error}");
+            softrnic_testing::not_installed(&format!("there is no C compiler: {error}"));
             None
         }
     }

@@ -3,7 +3,7 @@
 use super::{Ran, command, run};
 
 /// Every command, the program itself included.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 22] = [
     "",
     "ps",
     "service",
@@ -17,6 +17,15 @@ const COMMANDS: [&str; 13] = [
     "bench atomic",
     "bench limits",
     "stat",
+    "run",
+    "env",
+    "conform",
+    "conform list",
+    "conform compare",
+    "conform serve",
+    "swarm",
+    "replay",
+    "bench connect",
 ];
 
 #[test]
@@ -40,7 +49,9 @@ fn help_shows_examples_that_the_program_understands() {
     let mut shown = 0;
     for line in COMMANDS {
         let Ran { out, .. } = run(&format!("{line} --help"));
-        let examples = out.lines().filter_map(|text| text.trim_start().strip_prefix("softrnic "));
+        let (_, examples) = out.split_once("Examples:").unwrap();
+        let examples =
+            examples.lines().filter_map(|text| text.trim_start().strip_prefix("softrnic "));
         for example in examples {
             // What follows two blanks explains; words in capitals stand for the user's own.
             let example = example.split("  ").next().unwrap().trim();

@@ -105,7 +105,7 @@ fn addresses_of_two_families_do_not_reach_each_other() {
     let server = Server::start(&format!("pingpong -p {port} -d 127.0.66.4"));
     let client = run(&format!("pingpong -p {port} -d ::1 localhost"));
     if client.code == Some(2) {
-        eprintln!("not run: this host has no IPv6");
+        softrnic_testing::not_run("this host has no IPv6");
         return;
     }
     assert!(client.err.contains("not of one IP version"), "{}", client.err);

@@ -1,7 +1,7 @@
 //! Two processes that talk: a server at one address, a client at another.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{Read as _, Seek as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,14 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+pub(crate) use softrnic_testing::is_installed;
+
 /// No program of the tests takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether `program` is installed. If not, says so.
-pub(crate) fn is_installed(program: &str, package: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
-    found || cannot_run(&format!("{program} is not installed (Debian: {package})"))
-}
-
 /// Says that a check is not run and why; a failure where all are required. Returns false.
 pub(crate) fn cannot_run(why: &str) -> bool {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    assert!(std::env::var_os("SOFTRNIC_FOREIGN").is_none_or(|v| v != "required"), "{why}");
-    // Past the test harness, which keeps what passing tests print.
-    _ = writeln!(std::io::stderr(), "not run: {test}: {why}");
+    softrnic_testing::not_installed(why);
     false
 }
 

@@ -27,6 +27,8 @@ const PATIENCE: Option<Duration> = Some(Duration::from_secs(60));
 /// Bytes of its region; the first half is for peers, the second its own.
 const LEN: usize = 1 << 16;
 const HALF: u64 = LEN as u64 / 2;
+/// Options of unshare(1): a PID namespace, which ends with it.
+pub(crate) const PID_NAMESPACE: [&str; 4] = ["--pid", "--fork", "--mount-proc", "--kill-child"];
 const QKEY: u32 = 0x1111_1111;
 
 /// A process with a device, as the test sees it. It is killed when this goes.
@@ -53,9 +55,23 @@ impl Child {
         child.ready().map(|()| child)
     }
 
+    /// The same for a process of a PID namespace of its own, as in another container of this host's
+    /// network.
+    pub(crate) fn in_pid_namespace(port: u16, at: &str) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(PID_NAMESPACE).arg(std::env::current_exe().unwrap());
+        let mut child = Self::from_command(command, port, at, None);
+        child.ready().unwrap();
+        child
+    }
+
     /// Starts a process.
     pub(crate) fn start(port: u16, at: &str, uid: Option<u32>) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        let command = Command::new(std::env::current_exe().unwrap());
+        Self::from_command(command, port, at, uid)
+    }
+
+    fn from_command(mut command: Command, port: u16, at: &str, uid: Option<u32>) -> Self {
         command
             .args(["--exact", "child::child", "--nocapture"])
             .env(CHILD, format!("{port} {at}"))

@@ -52,6 +52,24 @@ fn traffic_goes_on_whoever_of_service_and_keeper_is_killed() {
     assert!(!lives(before.service));
 }
 
+/// The program of the target does nothing: its engine does all, and hears the service all the same.
+#[test]
+fn processes_tell_how_they_are_while_they_are_busy() {
+    const LOOKS: usize = 8;
+    let (port, at) = (free_port(), "127.0.0.1");
+    let (mut a, mut b) = (Child::new(port, at), Child::new(port, at));
+    connect(&mut a, &mut b);
+    start_write(&mut a, &b, 30_000);
+    let told = (0..LOOKS).filter(|_| {
+        let members = service_of(port).unwrap().members;
+        members.len() == 2 && members.iter().all(|member| member.status.is_some())
+    });
+    // A busy host may be late for some.
+    let told = told.count();
+    assert!(told > LOOKS / 2, "{told} of {LOOKS}");
+    assert_eq!(a.hear(), "done");
+}
+
 #[test]
 fn a_killed_process_is_missed_and_its_slot_is_used_again() {
     let port = free_port();

@@ -5,6 +5,8 @@
 
 use std::process::Command;
 
+use softrnic_testing::not_run;
+
 use crate::child::{Child, connect, write};
 use crate::world::{free_port, service_of, until};
 
@@ -19,9 +21,7 @@ fn in_namespace(name: &str, told: &str, body: impl FnOnce(&str)) {
     const UNSHARE: [&str; 3] = ["--user", "--map-root-user", "--net"];
     let permitted = Command::new("unshare").args(UNSHARE).args(["ip", "link"]).output();
     if !permitted.is_ok_and(|output| output.status.success()) {
-        eprintln!(
-            "NOT RUN: {name}: unshare(1) or ip(8) is missing, or namespaces are not permitted"
-        );
+        not_run("unshare(1) or ip(8) is missing, or namespaces are not permitted");
         return;
     }
     let path = format!("namespace::{name}");

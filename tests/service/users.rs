@@ -2,9 +2,10 @@
 
 use std::process::{Command, Stdio};
 
+use softrnic_testing::not_run;
 use softrnic_transport::service::Refusal;
 
-use crate::child::{Child, connect, start_write, write};
+use crate::child::{Child, PID_NAMESPACE, connect, start_write, write};
 use crate::world::{Foreground, SERVICE, free_port, service_of, services, signal, until};
 
 pub(crate) const NOBODY: u32 = 65534;
@@ -17,7 +18,7 @@ pub(crate) fn can_change_user() -> bool {
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).current_dir("/");
     let can = command.uid(SOMEBODY).gid(SOMEBODY).status().is_ok_and(|status| status.success());
     if !can {
-        eprintln!("NOT RUN: only root can start processes of other users, in a folder of theirs");
+        not_run("only root can start processes of other users, in a folder of theirs");
     }
     can
 }
@@ -131,6 +132,36 @@ fn who_takes_the_name_of_anothers_service_is_found_out() {
     assert!(told.contains(&expected) && told.contains("SOFTRNIC_SERVICE=off"), "{told}");
     drop(squatter);
     Child::of_user(port, "127.0.66.24", SOMEBODY).unwrap();
+}
+
+/// A process of another PID namespace has the number 0.
+#[test]
+fn containers_that_share_a_network_share_an_address() {
+    let tried = Command::new("unshare").args(PID_NAMESPACE).arg("true").output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        not_run("unshare(1) is missing, or only root can make PID namespaces");
+        return;
+    }
+    let (port, at) = (free_port(), "127.0.66.26");
+    let mut outside = Child::new(port, at);
+    let mut one = Child::in_pid_namespace(port, at);
+    let mut other = Child::in_pid_namespace(port, at);
+    assert_eq!([outside.slot(), one.slot(), other.slot()], [1, 2, 3]);
+    connect(&mut one, &mut other);
+    assert_eq!(write(&mut one, &other, 50), "done");
+    assert_eq!(write(&mut other, &one, 50), "done");
+    let mut third = Child::in_pid_namespace(port, at);
+    connect(&mut outside, &mut third);
+    assert_eq!(write(&mut outside, &third, 50), "done");
+    // With the service in a container.
+    let (port, at) = (free_port(), "127.0.66.27");
+    let mut one = Child::in_pid_namespace(port, at);
+    let mut other = Child::in_pid_namespace(port, at);
+    connect(&mut one, &mut other);
+    assert_eq!(write(&mut one, &other, 50), "done");
+    let (mut outside, mut third) = (Child::new(port, at), Child::in_pid_namespace(port, at));
+    connect(&mut outside, &mut third);
+    assert_eq!(write(&mut outside, &third, 50), "done");
 }
 
 #[test]

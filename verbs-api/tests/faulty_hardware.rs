@@ -26,7 +26,7 @@ fn library(mode: &str) -> Option<PathBuf> {
             Some(file)
         }
         Err(error) => {
-            eprintln!("not run: there is no C compiler: {error}");
+            softrnic_testing::not_installed(&format!("there is no C compiler: {error}"));
             None
         }
     }

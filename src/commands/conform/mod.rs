@@ -54,6 +54,10 @@ enum Action {
 
 /// List cases and rules without running anything
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  softrnic conform list                     every case with the texts of its rules
+  softrnic conform list --filter rnr        those of one family")]
 struct ListArgs {
     #[command(flatten)]
     selection: Selection,
@@ -61,6 +65,11 @@ struct ListArgs {
 
 /// Show what devices do differently, from two or more files of --results
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  softrnic conform --results a.json                       one device ...
+  softrnic conform --profile rxe --results b.json         ... another one ...
+  softrnic conform compare a.json b.json                  ... and where they differ")]
 struct CompareArgs {
     /// Result files
     #[arg(value_name = "FILE", required = true, num_args = 2..)]
@@ -69,6 +78,11 @@ struct CompareArgs {
 
 /// Open queue pairs and regions for whoever judges this host's device from the wire
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  softrnic conform serve -d 10.0.0.2                      an emulated device
+  softrnic conform serve --backend hardware -d rxe0       a real one
+  softrnic conform --peer 10.0.0.2                        on the host that judges")]
 struct ServeArgs {
     /// TCP port to listen on
     #[arg(long, value_name = "PORT", default_value_t = softrnic_conformance::program::serve::PORT)]

@@ -16,6 +16,7 @@ use softrnic_verbs::provider::Provider;
 use super::progress::Meter;
 use super::{On, RunArgs};
 use crate::cli::Shared;
+use crate::device::not_one;
 use crate::error::Failure;
 use crate::hardware;
 use crate::units::Address;
@@ -56,6 +57,7 @@ fn worlds(args: &RunArgs, shared: &Shared) -> Result<Vec<Judged>, Failure> {
         let address = match &shared.address {
             None => None,
             Some(Address::Ips(ips)) => ips.first().copied(),
+            Some(several @ Address::Several(_)) => return Err(not_one(several)),
             Some(Address::Interface(_)) => {
                 return Err(Failure::usage(
                     "--address: packets to a peer are sent from an IP address",

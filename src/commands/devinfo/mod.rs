@@ -134,6 +134,17 @@ fn chosen(
                 )
             })
         }
+        Some(Address::Several(lists)) => {
+            let mut found = Vec::new();
+            for (number, ips) in lists.iter().enumerate() {
+                let one = chosen(provider.settings.clone(), Some(&Address::Ips(ips.clone())))?;
+                let name = format!("softrnic{number}");
+                found.extend(
+                    one.into_iter().map(|config| EmulatedConfig { name: name.clone(), ..config }),
+                );
+            }
+            Ok(found)
+        }
         Some(Address::Ips(ips)) => {
             let owner = |ip: &IpAddr| {
                 interfaces::by_address(*ip).ok().flatten().ok_or_else(|| {

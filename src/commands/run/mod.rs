@@ -105,6 +105,7 @@ impl DeviceArgs {
     fn provider(&self, shared: &Shared) -> EmulatedProvider {
         let choice = match &shared.address {
             Some(Address::Ips(ips)) => DeviceChoice::Addresses(ips.clone()),
+            Some(Address::Several(lists)) => DeviceChoice::Several(lists.clone()),
             Some(Address::Interface(name)) => DeviceChoice::Interfaces(vec![name.clone()]),
             None if self.interface.is_empty() => DeviceChoice::Usable,
             None => DeviceChoice::Interfaces(self.interface.clone()),

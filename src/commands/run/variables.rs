@@ -22,11 +22,8 @@ impl Variables {
         variables.0.insert("SOFTRNIC_ADDRESS", None);
         variables.0.insert("SOFTRNIC_INTERFACE", None);
         match &shared.address {
-            Some(Address::Ips(addresses)) => {
-                let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-                variables.set("SOFTRNIC_ADDRESS", addresses.join(","));
-            }
             Some(Address::Interface(name)) => variables.set("SOFTRNIC_INTERFACE", name),
+            Some(addresses) => variables.set("SOFTRNIC_ADDRESS", addresses.to_string()),
             None if device.interface.is_empty() => {}
             None => variables.set("SOFTRNIC_INTERFACE", device.interface.join(",")),
         }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::{self, Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::sockopt::{self, Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -88,11 +88,10 @@ pub(super) fn relay(bytes: usize) -> io::Result<(OwnedFd, OwnedFd)> {
 /// Process and user at the other end: of an accepted connection those that connected, of one's own
 /// those that listened, each when they did so.
 pub(super) fn peer_of(socket: &impl AsFd) -> io::Result<(u32, u32)> {
-    let peer = socket_peercred(socket)?;
+    let peer = sys::peer_credentials(socket)?;
     // A process of another PID namespace is not seen and has the number 0.
-    let pid = rustix::process::Pid::as_raw(Some(peer.pid)).unsigned_abs();
-    let uid = peer.uid.as_raw();
-    Ok((pid, if stands_for_many(uid) { NOBODY } else { uid }))
+    let pid = peer.pid.unsigned_abs();
+    Ok((pid, if stands_for_many(peer.uid) { NOBODY } else { peer.uid }))
 }
 
 /// No user has this number.

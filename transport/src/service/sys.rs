@@ -47,6 +47,24 @@ pub(super) fn owns_network() -> bool {
     owner().unwrap_or(false)
 }
 
+/// Who is at the other end (`SO_PEERCRED`, `unix(7)`). rustix' answer has no place for the number 0 that a
+/// process of another PID namespace has.
+pub(super) fn peer_credentials(socket: &impl AsFd) -> io::Result<libc::ucred> {
+    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
+    let mut len = socklen_of::<libc::ucred>();
+    // SAFETY: there is room for `len` bytes of plain integers, and the kernel writes no more.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(peer)
+}
+
 /// A descriptor that is readable when the process was asked to end (`SIGINT`, `SIGTERM`,
 /// `SIGHUP`). From now
 /// on none of them ends it, nor any thread that is started later.

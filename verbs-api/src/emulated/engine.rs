@@ -35,6 +35,9 @@ const POLLS_NS: u64 = 20_000;
 /// How long the engine looks for more after the last packet before it sleeps. Traffic comes in
 /// bursts, and to sleep and be woken between two of them costs more than they do.
 const LINGER_NS: u64 = 40_000;
+/// How long the engine looks for packets before it asks whether the port service or the system has
+/// something to say.
+const TURN_NS: u64 = 2_000_000;
 /// How often the engine yields to a program thread that wants the device.
 const YIELDS_MAX: u32 = 64;
 /// What the poller says when a socket is readable, and when interfaces have changed.
@@ -241,13 +244,18 @@ impl Shared {
         let mut now = self.now();
         let mut relaxed = core.duty.relaxes(now);
         if !relaxed {
-            let mut last = now;
+            let (began, mut last) = (now, now);
             while !self.is_closing() {
                 if core.progress(now) != 0 {
                     last = now;
                     core.duty.waited();
                 } else if now.ns_since(last) >= LINGER_NS {
                     break;
+                }
+                if now.ns_since(began) >= TURN_NS {
+                    // Awake already, as far as others are concerned.
+                    core.duty.wakes_at = now;
+                    return Next::Sleep(Some(Duration::ZERO));
                 }
                 drop(core);
                 self.give_way();

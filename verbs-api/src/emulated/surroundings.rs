@@ -49,7 +49,9 @@ impl View {
         };
         let first = addresses.first().map(|address| address.interface);
         let interface = all.iter().find(|interface| Some(interface.index) == first);
-        let mtu = interface.and_then(|interface| interface.mtu).and_then(Mtu::fitting);
+        // What carries no packet at all has the smallest, as its packets are the least too long.
+        let fitting = |mtu| Mtu::fitting(mtu).unwrap_or(Mtu::B256);
+        let mtu = interface.and_then(|interface| interface.mtu).map(fitting);
         let up = interface.is_some_and(|interface| interface.up);
         let state = if up { PortState::Active } else { PortState::Down };
         Self { addresses, state, mtu: mtu.unwrap_or(MTU_UNKNOWN) }

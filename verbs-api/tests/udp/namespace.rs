@@ -7,6 +7,7 @@ use std::net::Ipv6Addr;
 use std::process::Command;
 use std::time::Duration;
 
+use softrnic_testing::not_run;
 use softrnic_verbs::emulated::{self, EmulatedConfig};
 use softrnic_verbs::{AsyncEvent, Context, Gid, Mtu, PortState, QpNum, QpType, SendOp, WcStatus};
 
@@ -23,9 +24,7 @@ fn in_namespace(name: &str, body: impl FnOnce()) {
     const UNSHARE: [&str; 3] = ["--user", "--map-root-user", "--net"];
     let permitted = Command::new("unshare").args(UNSHARE).args(["ip", "link"]).output();
     if !permitted.is_ok_and(|output| output.status.success()) {
-        eprintln!(
-            "NOT RUN: {name}: unshare(1) or ip(8) is missing, or namespaces are not permitted"
-        );
+        not_run("unshare(1) or ip(8) is missing, or namespaces are not permitted");
         return;
     }
     let test = std::env::current_exe().unwrap();
@@ -225,6 +224,13 @@ fn the_port_follows_the_interface() {
         assert_eq!(port().active_mtu, Mtu::B4096);
         ip("link set cable mtu 1500");
         until("the MTU has changed", || port().active_mtu == Mtu::B1024);
+        // Of what it carries no more.
+        for (carried, mtu) in [(347, Mtu::B256), (400, Mtu::B256), (604, Mtu::B512)] {
+            ip(&format!("link set cable mtu {carried}"));
+            until("the MTU has changed", || port().active_mtu == mtu);
+            ip("link set cable mtu 1500");
+            until("the MTU has changed back", || port().active_mtu == Mtu::B1024);
+        }
         ip("link set cable down");
         expect(&near, AsyncEvent::PortError);
         assert_eq!(port().state, PortState::Down);

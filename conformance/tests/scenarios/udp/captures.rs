@@ -6,7 +6,6 @@ use std::process::Command;
 use softrnic_conformance::lab::Family;
 use softrnic_model::wire::{Packet, RoceFrame};
 
-use super::network::tell;
 use super::world::{Capture, Run};
 use crate::world::{RXE, SPEC};
 
@@ -39,8 +38,8 @@ pub(super) fn dissectors_read_every_frame(family: Family) {
             match dissect(capture) {
                 Ok(text) => check_dissection(capture, &text),
                 Err(why) => {
-                    return tell(&format!(
-                        "\nnot run: captures under tshark ({family:?}): {why}\n"
+                    return softrnic_testing::not_installed(&format!(
+                        "captures under tshark: {why}"
                     ));
                 }
             }

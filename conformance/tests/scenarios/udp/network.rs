@@ -123,7 +123,7 @@ fn in_namespace(options: &str) -> Result<Output, String> {
 }
 
 /// Past the capture of test output: whoever runs the tests is to see this.
-pub(crate) fn tell(text: &str) {
+pub(super) fn tell(text: &str) {
     // There is nobody left to tell that it cannot be told.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -72,7 +72,7 @@ fn v6_links_on_one_address_with_two_ports() {
         config
     };
     let Ok(mut a) = UdpLink::open(&config(&one, &other)) else {
-        println!("not run: this host has no IPv6");
+        softrnic_testing::not_run("this host has no IPv6");
         return;
     };
     let mut b = UdpLink::open(&config(&other, &one)).unwrap();
@@ -146,7 +146,7 @@ fn traffic_class_hop_limit_and_flow_label_travel_over_v6() {
     let mut config = UdpConfig::new(std::net::Ipv6Addr::LOCALHOST.into());
     (config.port, config.peer_port) = (one.port, other.port);
     let Ok(mut a) = UdpLink::open(&config) else {
-        println!("not run: this host has no IPv6");
+        softrnic_testing::not_run("this host has no IPv6");
         return;
     };
     (config.port, config.peer_port) = (other.port, one.port);
@@ -196,7 +196,7 @@ fn a_multicast_frame_over_v6_comes_back_to_its_host() {
     let wanted = |ip: &&IpAddr| ip.is_ipv6() && !ip.is_loopback();
     let interfaces = crate::interfaces::all().unwrap();
     let Some(&address) = interfaces.iter().flat_map(|one| &one.addresses).find(wanted) else {
-        println!("not run: no IPv6 address but that of the loopback interface");
+        softrnic_testing::not_run("no IPv6 address but that of the loopback interface");
         return;
     };
     let mut config = UdpConfig::new(address).with_port(Place::new().port);

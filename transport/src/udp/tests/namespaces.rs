@@ -38,7 +38,7 @@ impl Cable {
             fine &= ip(&format!("-n {name} link set c mtu {mtu} {segments} up"));
         }
         if !fine {
-            println!("not run: no network namespaces without root and ip(8)");
+            softrnic_testing::not_run("no network namespaces without root and ip(8)");
         }
         fine.then_some(cable)
     }

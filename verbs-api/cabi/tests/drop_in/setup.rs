@@ -50,22 +50,11 @@ pub(crate) fn directory() -> &'static Path {
     &MADE
 }
 
-/// Says that a check is not run, and why; with `SOFTRNIC_FOREIGN=required`, as in CI, that is a
-/// failure.
-pub(crate) fn cannot_run(why: &str) {
-    assert!(std::env::var_os("SOFTRNIC_FOREIGN").is_none_or(|v| v != "required"), "{why}");
-    // Past the test harness, which keeps what passing tests print.
-    _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("not run: {why}\n"));
-}
+pub(crate) use softrnic_testing::not_installed as cannot_run;
 
 /// Whether a program is installed; says so if it is not.
 pub(crate) fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
-    if !found {
-        cannot_run(&format!("{program} is not installed"));
-    }
-    found
+    softrnic_testing::is_installed(program, "see .ci/run")
 }
 
 /// An address and a TCP port that no other test of this process has.

@@ -61,6 +61,7 @@ fn what_the_installed_libraries_export_is_there() {
     let built = exports(library());
     for real in REAL.map(Path::new) {
         if !real.exists() {
+            super::setup::cannot_run(&format!("there is no {}", real.display()));
             continue;
         }
         // Versions that are not the default belong to an interface older than 2007.
