@@ -64,7 +64,9 @@ def sentence(text):
 
 def page(title, deviations, files):
     """The whole as Markdown."""
-    reports = [json.loads(open(file).read()) for file in files]
+    documents = [json.loads(open(file).read()) for file in files]
+    # The first form of result files had one run, and no envelope.
+    reports = [run for document in documents for run in document.get("runs", [document])]
     results = merged(reports)
     with open(deviations, "rb") as file:
         declared = tomllib.load(file).get("deviation", [])
