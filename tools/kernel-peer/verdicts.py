@@ -79,7 +79,8 @@ def page(title, deviations, files):
         f"# {title}", "",
         f"Judged by `softrnic conform`: {', '.join(f'{device} ({count} cases)' for device, count in judged.items())}."
         " Made by `tools/kernel-peer/judge.py`.",
-        "Not applicable is what the device does not have, and what was not asked from the wire.", "",
+        "Not applicable is what the device does not have, and what was not asked from the wire. Reasons that tell of a",
+        "driver's inside are conclusions from what it did, not from its source.", "",
         *families(results), "", "## Where it differs", "", *told,
         *(["", "## Not declared", "", *(f"* `{name}`: {message}" for name, message in wrong.items())] if wrong else []), ""])
 
