@@ -39,7 +39,7 @@ def arguments():
     parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "target" / "debug", help="folder of the softrnic command")
     parser.add_argument("--cache", type=pathlib.Path, default=ROOT / "target" / "kernel-peer", help="folder of the kernel")
     parser.add_argument("--markdown", type=pathlib.Path, help="write the page of all results that are known to this file")
-    parser.add_argument("--minutes", type=float, default=120, help="start no pairing after so many; what was not run is said")
+    parser.add_argument("--minutes", type=float, default=120, help="start no pairing after so many minutes, those of the machine's start among them")
     parser.add_argument("--list", action="store_true", help="show the pairings and end")
     return parser.parse_args()
 
@@ -62,9 +62,8 @@ class Run:
         self.host, self.guest = Host(softrnic, folder), Guest(softrnic, machine)
         self.wire = Wire(machine.dump)
 
-    def play(self, chosen, minutes):
-        """Runs them, but begins none after so many minutes."""
-        end = time.monotonic() + 60 * minutes
+    def play(self, chosen, end):
+        """Runs them, but begins none after that time."""
         # The dissector looks at one capture while the next pairing runs.
         with concurrent.futures.ThreadPoolExecutor(1) as aside:
             looking = []
@@ -132,7 +131,7 @@ def main():
             try:
                 kernel = machine.wait_ready()
                 say(f"interop: Linux {kernel} is ready after {time.monotonic() - started:.0f} s")
-                Run(machine, kernel, options.bin / "softrnic", folder, results).play(chosen, options.minutes)
+                Run(machine, kernel, options.bin / "softrnic", folder, results).play(chosen, started + 60 * options.minutes)
             finally:
                 machine.stop()
     except Unavailable as why:
