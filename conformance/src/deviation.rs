@@ -12,7 +12,7 @@
 //!
 //! `cases` is the name of a case, or of a rule, or a beginning that ends in `*`; several may be given as
 //! a list. `says` is a part of what the judge must have found wrong, so that another fault is not taken
-//! for the declared one.
+//! for the declared one. `by_chance = true` says that it is a matter of timing whether it happens.
 
 use std::fmt;
 
@@ -45,6 +45,9 @@ pub struct Deviation {
     pub difference: String,
     /// Why that is known, or excused.
     pub reason: String,
+    /// It happens now and then, by timing: that it does not is no fault.
+    #[serde(default)]
+    pub by_chance: bool,
 }
 
 /// Names of cases.

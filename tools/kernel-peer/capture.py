@@ -1,5 +1,6 @@
 """What passed on the wire, as QEMU has recorded it: ICRCs, and what a dissector says."""
 
+import dataclasses
 import ipaddress
 import pathlib
 import shutil
@@ -51,44 +52,66 @@ def message_of_manager(frame):
     return str(ipaddress.ip_address(who)), MESSAGES.get(attribute, hex(attribute))
 
 
+@dataclasses.dataclass
+class Passed:
+    """What passed between two looks at the wire."""
+    # How many frames of RoCE.
+    frames: int = 0
+    # Those of them whose ICRC is wrong, by number.
+    wrong: list = dataclasses.field(default_factory=list)
+    # Messages of connection managers: who sent which.
+    messages: list = dataclasses.field(default_factory=list)
+
+
 class Wire:
     """A file of `filter-dump`, read as it grows."""
 
-    def __init__(self, path):
-        self.path, self.offset, self.count = pathlib.Path(path), 24, 0
-        self.messages = []
+    HEADER = 24  # of the file
 
-    def news(self):
-        """What has come since the last look: frames of RoCE, those of them whose ICRC is wrong (by number), and the
-        range of numbers. In `messages`: those of connection managers."""
-        first, roce, wrong = self.count + 1, 0, []
-        self.messages = []
-        with open(self.path, "rb") as file:
+    def __init__(self, path):
+        self.path, self.offset = pathlib.Path(path), self.HEADER
+
+    def grown(self):
+        """How many bytes have come since the last look."""
+        return self.path.stat().st_size - self.offset
+
+    def news(self, copy):
+        """What has come since the last look; `copy` becomes a capture of it."""
+        passed, number = Passed(), 0
+        with open(self.path, "rb") as file, open(copy, "wb") as part:
+            part.write(file.read(self.HEADER))
             file.seek(self.offset)
             while len(head := file.read(16)) == 16:
                 kept, length = struct.unpack("<IIII", head)[2:]
                 frame = file.read(kept)
                 if len(frame) < kept:
                     break
+                part.write(head + frame)
                 self.offset += 16 + kept
-                self.count += 1
+                number += 1
                 covered = masked(frame) if kept == length else None
                 if covered:
-                    roce += 1
-                    self.messages += filter(None, [message_of_manager(frame)])
+                    passed.frames += 1
+                    passed.messages += filter(None, [message_of_manager(frame)])
                     if zlib.crc32(covered[0]) != struct.unpack("<I", covered[1])[0]:
-                        wrong.append(self.count)
-        return roce, wrong, range(first, self.count + 1)
+                        passed.wrong.append(number)
+        return passed
 
-    def complaints(self):
-        """What the dissector finds wrong with frames of RoCE: text by number of the frame. None: it is not there."""
-        if not shutil.which("tshark"):
-            return None
-        # A UDP checksum of 0 is what RoCEv2 has over IPv6, too; short SENDs are no RPC.
-        told = subprocess.run(
-            ["tshark", "-n", "-r", self.path, "--disable-protocol", "rpcordma", "-o", "udp.ignore_ipv6_zero_checksum:TRUE",
-             "-Y", "udp.dstport == 4791 && (_ws.malformed || _ws.expert.severity >= 0x600000)",
-             "-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message", "-e", "_ws.col.Info"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        lines = (line.split("\t", 1) for line in told.stdout.splitlines())
-        return {int(number): text for number, text in lines}
+
+def dissector():
+    """Whether there is one."""
+    return shutil.which("tshark") is not None
+
+
+def complaint(capture):
+    """The first thing that the dissector finds wrong with a frame of RoCE, or None."""
+    # A UDP checksum of 0 is what RoCEv2 has over IPv6, too; short SENDs are no RPC.
+    told = subprocess.run(
+        ["tshark", "-n", "-r", capture, "--disable-protocol", "rpcordma", "-o", "udp.ignore_ipv6_zero_checksum:TRUE",
+         "-Y", "udp.dstport == 4791 && (_ws.malformed || _ws.expert.severity >= 0x600000)",
+         "-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message", "-e", "_ws.col.Info"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if told.returncode != 0:
+        return f"tshark ended with {told.returncode}: {told.stderr[-300:]}"
+    first = told.stdout.splitlines()[:1]
+    return f"the dissector, frame {first[0]}" if first else None

@@ -68,11 +68,13 @@ class MachineCommand:
         self.job = machine.start(f"echo $$ >{self.pid}; {settings} exec timeout {PATIENCE} {words}")
 
     def await_port(self, port):
-        return self.until(f"grep -q ':{port:04X} .* 0A ' /proc/net/tcp /proc/net/tcp6")
+        # Without a process for each look: those are dear in the machine.
+        return self.until(f"[[ $(</proc/net/tcp)$(</proc/net/tcp6) =~ :{port:04X}\\ [0-9A-F:]+\\ 0A ]]")
 
     def until(self, holds):
         """Waits until a command of the machine succeeds; whether it came to that before this one ended."""
-        watch = self.machine.start(f"for i in $(seq {LISTEN_PATIENCE * 5}); do {holds} && exit 0; sleep 0.2; done; exit 1")
+        watch = self.machine.start(
+            f"exec 9<> <(:); for i in {{1..{LISTEN_PATIENCE * 4}}}; do {holds} && exit 0; read -r -t 0.25 -u 9; done; exit 1")
         deadline = time.monotonic() + LISTEN_PATIENCE
         while time.monotonic() < deadline and self.job.status() is None:
             if watch.status() is not None:

@@ -59,7 +59,7 @@ class Job:
 class Machine:
     """One machine. Its work folder is `jobs`, inside of it /tmp/jobs."""
 
-    def __init__(self, folder, jobs, addresses, mtu=4200, tap=None, cpus=1, dump=None):
+    def __init__(self, folder, jobs, addresses, mtu=4200, tap=None, cpus=2, dump=None):
         """`tap` is the interface of the host that its network goes to; without one it has none but its own.
         `dump` is a file for all frames."""
         self.jobs, self.next, self.dump = pathlib.Path(jobs), 1, dump

@@ -5,7 +5,7 @@ mod crew;
 use std::time::Duration;
 
 use crate::case::{Body, Case, Problem, Verdict};
-use crate::deviation::Deviations;
+use crate::deviation::{Deviation, Deviations};
 use crate::lab::Family;
 use crate::report::{CaseResult, Declared, Report, Status};
 use crate::script::{self, Played, play};
@@ -128,7 +128,9 @@ fn judge(ran: Ran, deviations: &Deviations) -> CaseResult {
     let Ended { verdict, ladder, left_out } = ended;
     let found = deviations.find(&name);
     let (status, message) = match (verdict, found) {
-        (Verdict::Pass, None) => (Status::Pass, String::new()),
+        (Verdict::Pass, None | Some(Deviation { by_chance: true, .. })) => {
+            (Status::Pass, String::new())
+        }
         (Verdict::Pass, Some(declared)) => {
             let why = format!("it passes now; delete the deviation: {}", declared.difference);
             (Status::StaleDeviation, why)
@@ -167,11 +169,15 @@ mod tests {
         let text = "device = 'x'\n[[deviation]]\ncases = 'uc/a'\nsays = 'left'\n\
                     difference = 'd'\nreason = 'r'";
         let declared = Deviations::parse(text).unwrap();
+        let by_chance = Deviations::parse(&format!("{text}\nby_chance = true")).unwrap();
         let none = Deviations::default();
         let fail = |why: &str| Verdict::Fail(why.into());
         for (verdict, deviations, expected) in [
             (Verdict::Pass, &none, Status::Pass),
             (Verdict::Pass, &declared, Status::StaleDeviation),
+            (Verdict::Pass, &by_chance, Status::Pass),
+            (fail("nothing left"), &by_chance, Status::Deviation),
+            (fail("something else"), &by_chance, Status::Fail),
             (fail("nothing left"), &none, Status::Fail),
             (fail("nothing left"), &declared, Status::Deviation),
             (fail("something else"), &declared, Status::Fail),

@@ -210,14 +210,15 @@ impl HardwareContext {
         let missing = all(VerbError::NotSupported("the device has no post_send"));
         let post = post.ok_or(missing)?;
         let pairs = self.qps.look();
-        let pair = pairs.get(qp.get()).map_err(all)?.handle.ptr();
+        let known = pairs.get(qp.get()).map_err(all)?;
+        let (pair, qp_type) = (known.handle.ptr(), known.init.qp_type);
         let names = Named::new(self);
         let mut from = 0;
         while from < wrs.len() {
             let flush = wrs[from..].iter().position(|wr| matches!(wr.op, SendOp::Flush { .. }));
             let to = flush.map_or(wrs.len(), |distance| from + distance);
             let at = |error: PostError| PostError { index: from + error.index, ..error };
-            posting::sends(&wrs[from..to], &names, self.life(), |first, bad| {
+            posting::sends(qp_type, &wrs[from..to], &names, self.life(), |first, bad| {
                 // SAFETY: the pair and all that the chain names are looked at.
                 unsafe { post(Some(pair), first, bad) }
             })

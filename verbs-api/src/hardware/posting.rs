@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
-use softrnic_model::verbs::{AhId, Key, RecvWr, SendFlags, SendOp, SendWr, VerbError};
+use softrnic_model::verbs::{AhId, Key, QpType, RecvWr, SendFlags, SendOp, SendWr, VerbError};
 
 use super::errno::errno_of;
 use super::layout::{
@@ -49,6 +49,15 @@ fn halves(first: u32, second: u32) -> u64 {
 /// The address of an object as a number that C reads as a pointer.
 fn address<T>(object: Ptr<T>) -> u64 {
     object.as_ptr().expose_provenance() as u64
+}
+
+/// Drivers take the address handle of any request on UD from where the others have the remote address: one without it
+/// would be followed into memory that is none. Nothing but [`SendOp::SendTo`] gets there, and that nowhere else.
+const fn names_handle_where_needed(qp_type: QpType, op: &SendOp) -> Verb<()> {
+    if matches!(qp_type, QpType::Ud) == matches!(op, SendOp::SendTo { .. }) {
+        return Ok(());
+    }
+    Err(VerbError::Invalid("op: the service has no such operation"))
 }
 
 /// Fills in what a request asks for.
@@ -188,8 +197,9 @@ fn link<W>(first: *mut W, len: usize, next: impl Fn(&mut W) -> &mut *mut W) {
     }
 }
 
-/// Posts sends by `post`, which is the device's `post_send` of a queue pair.
+/// Posts sends by `post`, which is the device's `post_send` of a queue pair of that type.
 pub(super) fn sends(
+    qp_type: QpType,
     wrs: &[SendWr<'_>],
     names: &dyn Names,
     life: &Life,
@@ -203,7 +213,8 @@ pub(super) fn sends(
         let mut failed = None;
         let mut ready = 0;
         for ((wr, inline), place) in some.iter().zip(&mut inline).zip(&mut chain) {
-            match send_request(wr, inline, names) {
+            let allowed = names_handle_where_needed(qp_type, &wr.op);
+            match allowed.and_then(|()| send_request(wr, inline, names)) {
                 Ok(request) => place.write(request),
                 // What comes before a request that is wrong is posted.
                 Err(error) => {
@@ -258,4 +269,34 @@ pub(super) fn receives(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use softrnic_model::verbs::QpNum;
+
+    use super::*;
+
+    #[test]
+    fn datagrams_name_a_handle_and_nothing_else_does() {
+        let to =
+            SendOp::SendTo { ah: AhId(0), remote_qpn: QpNum::new(1), remote_qkey: 0, imm: None };
+        let others = [
+            SendOp::Send { imm: None, invalidate: None },
+            SendOp::Write { remote_addr: 0x1000, rkey: Key(7), imm: None },
+            SendOp::Read { remote_addr: 0x1000, rkey: Key(7) },
+            SendOp::FetchAdd { remote_addr: 0x1000, rkey: Key(7), add: 1 },
+            SendOp::LocalInvalidate { key: Key(7) },
+        ];
+        for qp_type in [QpType::Rc, QpType::Uc, QpType::XrcSend] {
+            assert!(names_handle_where_needed(qp_type, &to).is_err(), "{qp_type:?}");
+            for op in &others {
+                assert_eq!(names_handle_where_needed(qp_type, op), Ok(()), "{qp_type:?} {op:?}");
+            }
+        }
+        assert_eq!(names_handle_where_needed(QpType::Ud, &to), Ok(()));
+        for op in &others {
+            assert!(names_handle_where_needed(QpType::Ud, op).is_err(), "{op:?}");
+        }
+    }
 }

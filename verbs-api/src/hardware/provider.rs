@@ -1,9 +1,10 @@
 //! The devices that rdma-core knows.
 
 use core::ffi::{CStr, c_int};
-use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::Access;
+use rustix::io::Errno;
 use softrnic_model::verbs::VerbError;
 
 use super::errno::{last_errno, refusal};
@@ -124,25 +125,25 @@ fn node_of(device: *mut ibv_device) -> String {
     format!("/dev/infiniband/{}", name.to_string_lossy())
 }
 
-/// What a person can do about it.
+/// What a person can do about it. rdma-core looks for the device elsewhere when its file cannot be opened, and tells the
+/// error of that: the file is asked, too.
 fn why_not_opened(name: &str, node: &str, errno: i32) -> String {
-    /// `EPERM`, `EACCES`
-    const REFUSED: [i32; 2] = [1, 13];
-    /// `ENOENT`, `ENXIO`, `ENODEV`
-    const ABSENT: [i32; 3] = [2, 6, 19];
-    let error = std::io::Error::from_raw_os_error(errno);
-    if REFUSED.contains(&errno) {
-        format!(
+    let told = Errno::from_raw_os_error(errno);
+    let file = rustix::fs::access(node, Access::READ_OK | Access::WRITE_OK);
+    let cause = match (told, file) {
+        (Errno::PERM | Errno::ACCESS, _) | (_, Ok(())) => told,
+        (_, Err(refused)) => refused,
+    };
+    match cause {
+        Errno::PERM | Errno::ACCESS => format!(
             "{name}: no permission on {node}: be root, or of the group that the file belongs to \
              (ls -l {node}); a container must be given the device (docker run --device={node})"
-        )
-    } else if ABSENT.contains(&errno) || !Path::new(node).exists() {
-        format!(
+        ),
+        Errno::NOENT | Errno::NXIO | Errno::NODEV | Errno::NOTDIR => format!(
             "{name}: there is no {node}: load the module ib_uverbs; a container must be given the \
              device (docker run --device={node})"
-        )
-    } else {
-        format!("{name} cannot be opened: {error}")
+        ),
+        error => format!("{name} cannot be opened: {}", std::io::Error::from(error)),
     }
 }
 
@@ -152,9 +153,13 @@ mod tests {
 
     #[test]
     fn a_device_that_cannot_be_opened_says_what_to_do() {
-        let why = |errno| why_not_opened("rxe0", "/dev/infiniband/uverbs-none", errno);
-        assert!(why(13).contains("no permission on /dev/infiniband/uverbs-none"));
-        assert!(why(2).contains("load the module ib_uverbs"), "{}", why(2));
-        assert!(why_not_opened("rxe0", "/dev/null", 12).contains("Cannot allocate memory"));
+        let why = |node, errno| why_not_opened("rxe0", node, errno);
+        let none = "/dev/infiniband/uverbs-none";
+        assert!(why(none, 13).contains("no permission on /dev/infiniband/uverbs-none"));
+        assert!(why(none, 2).contains("load the module ib_uverbs"), "{}", why(none, 2));
+        assert!(why("/dev/null", 12).contains("Cannot allocate memory"));
+        // Nobody may write to it, not even root; the library tells of another file.
+        let locked = "/proc/sys/kernel/ostype";
+        assert!(why(locked, 2).contains("no permission on /proc/sys"), "{}", why(locked, 2));
     }
 }

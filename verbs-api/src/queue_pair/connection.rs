@@ -15,7 +15,8 @@ pub struct ConnectOptions {
     pub mtu: Option<Mtu>,
     /// Local ACK timeout code: 4.096 µs · 2^t. 14 is 67 ms.
     pub timeout: u8,
-    /// Retries after a timeout, up to 7.
+    /// Retries after a timeout, up to 7. Linux's soft-RoCE takes 7 for "without end": the default is 6, with which a
+    /// peer that is gone is noticed there, too.
     pub retry_count: u8,
     /// Retries after RNR; 7 is without end.
     pub rnr_retry: u8,
@@ -38,7 +39,7 @@ impl Default for ConnectOptions {
         Self {
             mtu: None,
             timeout: 14,
-            retry_count: 7,
+            retry_count: 6,
             rnr_retry: 7,
             min_rnr_timer: 12,
             max_rd_atomic: None,

@@ -26,7 +26,7 @@ pub struct Options {
     /// READs and atomics outstanding at the peer; `None` is as many as the device can. The lower of both
     /// ends' wishes counts.
     pub initiator_depth: Option<u8>,
-    /// Retries after a timeout, up to 7.
+    /// Retries after a timeout, up to 7. Linux's soft-RoCE takes 7 for "without end": the default is 6.
     pub retry_count: u8,
     /// Retries after RNR; 7 is without end.
     pub rnr_retry_count: u8,
@@ -40,7 +40,7 @@ impl Default for Options {
             private_data: Vec::new(),
             responder_resources: None,
             initiator_depth: None,
-            retry_count: 7,
+            retry_count: 6,
             rnr_retry_count: 7,
             timeout: Some(Duration::from_secs(30)),
         }
