@@ -138,7 +138,9 @@ impl Swarm<'_> {
         }
         let headers = if service == Service::Ud { GRH } else { 0 };
         let len = plan.message_max as usize + headers;
-        let Some(pieces) = hosts[host].take_pieces(len, chance) else { return Ok(false) };
+        let only = queue.is_empty();
+        let pieces = hosts[host].take_for_receive(len, only, chance);
+        let Some(pieces) = pieces else { return Ok(false) };
         let wr_id = ends[end].next_id;
         ends[end].next_id += 1;
         // Numbers of one queue differ, also where ends share it.

@@ -60,6 +60,8 @@ pub(super) struct Host {
     pub(super) parted: bool,
     pub(super) paused: bool,
     slots: Slots,
+    /// Places that requests leave free: one for each receive queue.
+    reserved: usize,
     fresh: u64,
     scratch: Vec<u8>,
 }
@@ -143,6 +145,7 @@ impl Host {
             parted: false,
             paused: false,
             slots: Slots::new(first, bytes, count),
+            reserved: ends as usize + 2,
             fresh: u64::from(node.get()) << 40,
             scratch: Vec::new(),
         })
@@ -154,6 +157,24 @@ impl Host {
 
     /// Takes a place for `len` bytes, at some offset if there is room.
     pub(super) fn take(&mut self, len: usize, chance: &mut Chance) -> Option<Piece> {
+        if self.slots.free.len() <= self.reserved { None } else { self.take_reserved(len, chance) }
+    }
+
+    /// Places for a receive. A queue without any gets one of those that requests have to leave: else both
+    /// could wait for each other.
+    pub(super) fn take_for_receive(
+        &mut self,
+        len: usize,
+        only: bool,
+        chance: &mut Chance,
+    ) -> Option<Pieces> {
+        match self.take_pieces(len, chance) {
+            None if only => self.take_reserved(len, chance).map(|piece| vec![piece]),
+            pieces => pieces,
+        }
+    }
+
+    fn take_reserved(&mut self, len: usize, chance: &mut Chance) -> Option<Piece> {
         if len > self.slots.bytes {
             return None;
         }

@@ -22,8 +22,8 @@ const AFTER_HELP: &str = "\
 Examples:
   softrnic conform                                   all cases, simulated and over UDP
   softrnic conform --filter rc-responder --filter rnr/wait
-  softrnic conform --profile rxe --html rxe.html     one page: rules, cases, verdicts, packet ladders
-  softrnic conform --results a.json --junit a.xml    for programs
+  softrnic conform --on simulated --profile rxe --html rxe.html         rules, cases, packet ladders
+  softrnic conform --on simulated --results a.json --junit a.xml        for programs
   softrnic conform compare a.json b.json             what two devices do differently
   softrnic conform list --filter uc                  names of cases, with their rules' texts
   softrnic conform --backend hardware -d rxe0        a real device of this host, over the verbs
@@ -66,9 +66,9 @@ struct ListArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  softrnic conform --results a.json                       one device ...
-  softrnic conform --profile rxe --results b.json         ... another one ...
-  softrnic conform compare a.json b.json                  ... and where they differ")]
+  softrnic conform --on simulated --results a.json                  one device ...
+  softrnic conform --on simulated --profile rxe --results b.json    ... another one ...
+  softrnic conform compare a.json b.json                            ... and where they differ")]
 struct CompareArgs {
     /// Result files; one may hold several runs
     #[arg(value_name = "FILE", required = true)]
@@ -88,8 +88,8 @@ struct ServeArgs {
     listen: u16,
 
     /// Address to listen on; every address of this host unless told
-    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
-    bind: IpAddr,
+    #[arg(long, value_name = "IP")]
+    bind: Option<IpAddr>,
 }
 
 /// Which cases.

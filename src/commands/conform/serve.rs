@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use softrnic_conformance::program::serve::{News, serve};
 
+use socket2::{Domain, Protocol, Socket, Type};
+
 use super::ServeArgs;
 use crate::cli::Shared;
 use crate::device::Settings;
@@ -20,8 +22,7 @@ pub(super) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
         None if settings.is_hardware() => settings.open_anywhere()?,
         address => settings.open(address.as_ref().unwrap_or(&loopback))?,
     };
-    let at = (args.bind, args.listen);
-    let listener = TcpListener::bind(at).map_err(|error| {
+    let listener = listen(args.bind, args.listen).map_err(|error| {
         Failure::failed(
             format!("TCP port {} cannot be listened on: {error}", args.listen),
             "another helper may run; --listen takes another port",
@@ -41,9 +42,30 @@ pub(super) fn run(args: &ServeArgs, shared: &Shared) -> Result<(), Failure> {
     clerk.map_err(|error| Failure::plain(format!("no thread: {error}")))?;
     let mut tell = |from: std::net::SocketAddr, news| {
         let mut visits = visits.lock().unwrap_or_else(PoisonError::into_inner);
-        visits.hear(from.ip(), news, Instant::now());
+        visits.hear(from.ip().to_canonical(), news, Instant::now());
     };
     serve(&listener, context.verbs(), &mut tell).map_err(failed)
+}
+
+/// Listens at an address, or at all of both families where the host has them.
+fn listen(at: Option<IpAddr>, port: u16) -> std::io::Result<TcpListener> {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    let Some(at) = at else {
+        let v4 = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, port));
+        return both_families((Ipv6Addr::UNSPECIFIED, port).into()).or_else(|_| v4());
+    };
+    TcpListener::bind((at, port))
+}
+
+/// A listener of IPv6 that IPv4 reaches, too, whatever the system's default is.
+fn both_families(at: std::net::SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_only_v6(false)?;
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.bind(&at.into())?;
+    socket.listen(128)?;
+    Ok(socket.into())
 }
 
 /// A judge that has not come back for so long is done.
