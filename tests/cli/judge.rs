@@ -215,7 +215,7 @@ fn a_file_of_deviations_that_is_wrong_is_refused_with_line_and_reason() {
     for (text, pieces) in [
         ("device = x\n".to_owned(), &["line 1"][..]),
         ("[[deviation]]\n".to_owned(), &["line 1", "cases"]),
-        (head.replacen("device", "devise", 1), &["line 1", "devise"]),
+        ("devise = \"x\"\n".to_owned(), &["line 1", "devise"]),
         (format!("{head}case = \"uc\"\n"), &["line 4", "case"]),
         (format!("{head}cases = 7\ndifference = \"d\"\nreason = \"r\"\n"), &["line 4"]),
         (format!("{head}cases = \"uc\"\ndifference = \"d\"\n"), &["line 3", "reason"]),
