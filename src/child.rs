@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,28 @@ impl Second {
             command.env_remove(own);
         }
         command.spawn().map(Self).map_err(failed)
+    }
+
+    /// Waits for it to connect. It has said itself why it ended, if it does so before.
+    pub(crate) fn meet(&mut self, at: &TcpListener) -> Result<TcpStream, Failure> {
+        let unmet = |error| Failure::plain(format!("the two processes do not meet: {error}"));
+        at.set_nonblocking(true).map_err(unmet)?;
+        loop {
+            match at.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false).map_err(unmet)?;
+                    return Ok(stream);
+                }
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    return Err(unmet(error));
+                }
+                Err(_) => {}
+            }
+            if let Ok(Some(status)) = self.0.try_wait() {
+                return Err(Failure::plain(format!("the second process failed: {status}")));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Waits until it has ended by itself, at most `within`, and says whether it did well.

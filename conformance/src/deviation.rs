@@ -50,6 +50,14 @@ pub struct Deviation {
     pub by_chance: bool,
 }
 
+impl Deviation {
+    /// Whether it is declared of this case.
+    #[must_use]
+    pub fn concerns(&self, case: &str) -> bool {
+        self.cases.all().iter().any(|pattern| matches(pattern, case))
+    }
+}
+
 /// Names of cases.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
@@ -120,9 +128,7 @@ impl Deviations {
     /// The first that is declared of this case.
     #[must_use]
     pub fn find(&self, case: &str) -> Option<&Deviation> {
-        self.list
-            .iter()
-            .find(|deviation| deviation.cases.all().iter().any(|pattern| matches(pattern, case)))
+        self.list.iter().find(|deviation| deviation.concerns(case))
     }
 }
 

@@ -128,3 +128,10 @@ fn a_capture_holds_the_frames_of_both_ends_once() {
     // Three WRITEs of 1 KiB, and acknowledgements that may have merged.
     assert!((3 * 1024..16 << 10).contains(&bytes.len()), "{} bytes", bytes.len());
 }
+
+#[test]
+fn a_second_process_that_fails_is_not_waited_for() {
+    let Ran { code, err, .. } = run("bench connect --local -d 192.0.2.1");
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("192.0.2.1") && err.contains("the second process failed"), "{err}");
+}

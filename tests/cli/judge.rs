@@ -224,6 +224,10 @@ fn a_file_of_deviations_that_is_wrong_is_refused_with_line_and_reason() {
             &["line 3", "uc: a difference and a reason must be given"],
         ),
         (format!("{head}cases = [\n"), &["line"]),
+        (
+            format!("{head}cases = \"icrc/none/*\"\ndifference = \"it differs\"\nreason = \"r\"\n"),
+            &["no case is called", "it differs"],
+        ),
     ] {
         std::fs::write(folder.file("bad.toml"), &text).unwrap();
         let line = "conform --on simulated --filter icrc --deviations bad.toml";
@@ -237,6 +241,11 @@ fn a_file_of_deviations_that_is_wrong_is_refused_with_line_and_reason() {
     let line = "conform --on simulated --filter icrc --deviations latin.toml";
     let Ran { code, err, .. } = run_in(&folder, line);
     assert!(code == Some(2) && err.contains("line 2 is not UTF-8"), "{err}");
+    let Ran { code, err, .. } = run("conform --on simulated --filter icrc --deviations rxe-6.1");
+    assert_eq!(code, Some(0), "a name with a dot is a name: {err}");
+    let line = "conform --on simulated --filter icrc --results one.json --junit one.json";
+    let Ran { code, err, .. } = run(line);
+    assert!(code == Some(2) && err.contains("one.json is named for two kinds"), "{err}");
     let Ran { code, err, .. } = run("conform --on simulated --filter icrc --deviations nobody");
     assert!(code == Some(2) && err.contains("nobody"), "{err}");
 }

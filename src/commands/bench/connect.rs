@@ -16,11 +16,13 @@ use crate::device::Settings;
 use crate::error::Failure;
 use crate::meter::Meter;
 use crate::output::Report;
+use crate::units::Address;
 
 const AFTER_HELP: &str = "\
 Examples:
-  softrnic bench connect                     server: wait for clients
-  softrnic bench connect alpha               client: 1000 connections, one after the other
+  softrnic bench connect                     server for clients on this host
+  softrnic bench connect localhost           client: 1000 connections, one after the other
+  softrnic bench connect -d 10.0.0.1         server for other hosts, where they say 10.0.0.1
   softrnic bench connect --local             both ends on this host, two processes
   softrnic bench connect --local --live 10000    and so many at one time";
 
@@ -85,8 +87,8 @@ pub(super) fn run(args: &ConnectArgs, shared: &Shared) -> Result<(), Failure> {
         let arguments = arguments.map(|argument| {
             if argument == "--local" { format!("--meet={port}").into() } else { argument }
         });
-        let second = Second::start(arguments)?;
-        let (stream, _) = meeting.accept().map_err(unmet)?;
+        let mut second = Second::start(arguments)?;
+        let stream = second.meet(&meeting)?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line).map_err(unmet)?;
         let server = line.trim().parse().map_err(|_| Failure::plain("the server has failed"))?;
@@ -108,7 +110,12 @@ pub(super) fn run(args: &ConnectArgs, shared: &Shared) -> Result<(), Failure> {
             Ok(at_one_of(addresses_of(host, args.cm_port)?, reach)?.print(shared.json)?)
         }
         None => {
-            let device = open(&settings, shared)?;
+            // Clients on this host know it by name; others need it told where to be.
+            let loopback = Address::Ips(vec![std::net::Ipv4Addr::LOCALHOST.into()]);
+            let device = match &shared.address {
+                None if !settings.is_hardware() => settings.open(&loopback)?,
+                _ => open(&settings, shared)?,
+            };
             let listener = listen(&device, SocketAddr::new(address_of(&device)?, args.cm_port))?;
             eprintln!("listening at {}", listener.local());
             serve(&listener, &device, false)

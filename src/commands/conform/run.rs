@@ -1,11 +1,13 @@
 //! Running cases.
 
 use std::io::Write;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use softrnic_conformance::deviation::Deviations;
+use softrnic_conformance::cases;
+use softrnic_conformance::deviation::{Deviation, Deviations};
 use softrnic_conformance::program::Remote;
 use softrnic_conformance::report::{
     CaseResult, Document, Report, Status, html, junit, reasons, table,
@@ -31,6 +33,7 @@ const RUNGS: (usize, usize) = (12, 8);
 const REASONS_MAX: usize = 40;
 
 pub(super) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
+    judge_files(args)?;
     let worlds = worlds(args, shared)?;
     let several = worlds.len() > 1;
     let mut reports = Vec::new();
@@ -77,13 +80,22 @@ fn worlds(args: &RunArgs, shared: &Shared) -> Result<Vec<Judged>, Failure> {
             }
         };
         // A helper that is not there is no fault of the device.
-        Remote::connect(helper).map_err(|error| {
+        let remote = Remote::connect(helper).map_err(|error| {
             Failure::failed(
                 format!("--peer: nobody answers at {helper}: {error}"),
                 "start `softrnic conform serve` on that host",
             )
         })?;
         let peer = Peer { address, ..Peer::new(helper) };
+        // Nor is an address of this host that packets cannot be sent from.
+        if let Some(own) = address.or_else(|| remote.local_ip().ok()) {
+            UdpSocket::bind((own, peer.port)).map_err(|error| {
+                Failure::failed(
+                    format!("packets cannot be sent from {own}, UDP port {}: {error}", peer.port),
+                    "name an address of this host that no device has (--address)",
+                )
+            })?;
+        }
         return Ok(vec![("peer", Box::new(peer), None)]);
     }
     if let Some(provider) = hardware_of(shared)? {
@@ -132,12 +144,21 @@ fn deviations(args: &RunArgs, profile: Option<&str>) -> Result<Deviations, Failu
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::usage(format!("--deviations {named}: {why}"), "see docs/guides/conform.md")
     };
-    if Path::new(named).extension().is_some() {
+    let known = Deviations::names().any(|name| name == named);
+    if !known && Path::new(named).extension().is_some() {
         let text = files::read_text(Path::new(named)).map_err(|error| wrong(&error))?;
-        return Deviations::parse(&text).map_err(|error| wrong(&error));
+        let read = Deviations::parse(&text).map_err(|error| wrong(&error))?;
+        let cases = cases::all();
+        let unknown = |one: &&Deviation| !cases.iter().any(|case| one.concerns(&case.name()));
+        return match read.list.iter().find(unknown) {
+            None => Ok(read),
+            Some(one) => {
+                Err(wrong(&format!("no case is called as is declared: {}", one.difference)))
+            }
+        };
     }
     // A profile without a file has no deviations; what the command line names must be there.
-    if args.deviations.is_some() && Deviations::names().all(|name| name != named) {
+    if args.deviations.is_some() && !known {
         let names = Deviations::names().collect::<Vec<_>>().join(", ");
         return Err(wrong(&format!("it is neither a file (NAME.toml) nor one of {names}")));
     }
@@ -164,6 +185,20 @@ fn judge(
 
 fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().min(8))
+}
+
+/// Two kinds of file in one would be one of them.
+fn judge_files(args: &RunArgs) -> Result<(), Failure> {
+    let files = [&args.results, &args.junit, &args.html];
+    let mut given: Vec<_> = files.into_iter().flatten().collect();
+    given.sort();
+    match given.windows(2).find(|pair| pair[0] == pair[1]) {
+        None => Ok(()),
+        Some(pair) => Err(Failure::usage(
+            format!("{} is named for two kinds of result", pair[0].display()),
+            "give each a file of its own",
+        )),
+    }
 }
 
 /// Writes the files that were asked for. With several worlds, each has a name of its own.
@@ -203,6 +238,10 @@ fn today() -> String {
 
 /// `a.json` and `emulated` give `a-emulated.json`.
 fn tagged(file: &Path, tag: &str) -> PathBuf {
+    if fs::metadata(file).is_ok_and(|known| !known.is_file()) {
+        // A device or a pipe takes all of them, and has no other names.
+        return file.to_path_buf();
+    }
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = match file.extension() {
         Some(extension) => format!("{stem}-{tag}.{}", extension.to_string_lossy()),
