@@ -11,12 +11,23 @@ from network import ADDRESSES
 # Emulated processors, and a host that others use as well.
 PATIENCE = 240
 LISTEN_PATIENCE = 150
+ROCE_PORT = 4791
 
 
 def listens(table, port):
     """Whether a TCP port is listened on, by the tables of /proc/net."""
     wanted = f":{port:04X} "
     return any(wanted in line and " 0A " in line for line in table.splitlines())
+
+
+def await_own_port():
+    """Waits until nobody has RoCE's UDP port: a port service stays for a while, to take leave for who has ended."""
+    tables = [pathlib.Path(f"/proc/net/{name}") for name in ("udp", "udp6")]
+    deadline = time.monotonic() + LISTEN_PATIENCE
+    while any(f":{ROCE_PORT:04X} " in table.read_text() for table in tables if table.exists()):
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
 
 
 class HostCommand:
@@ -133,6 +144,8 @@ class Host:
     def start(self, command, environment):
         self.number += 1
         environment = {"SOFTRNIC_SERVICE": "off", **environment}
+        if environment["SOFTRNIC_SERVICE"] == "off":
+            await_own_port()
         return HostCommand([str(word) for word in command], environment, self.folder / f"{self.number}.log")
 
     def managed(self, command, environment):
