@@ -93,7 +93,7 @@ pub(crate) struct Shared {
     /// Which kind of device: hardware through rdma-core, an emulated one, or hardware if there is some
     ///
     /// With hardware, --address names the device (rxe0, mlx5_0), its interface, or one of its addresses.
-    /// SOFTRNIC_LIBIBVERBS is the path of another libibverbs.
+    /// SOFTRNIC_LIBIBVERBS is the path of another libibverbs, SOFTRNIC_LIBRDMACM of another librdmacm.
     #[arg(
         long, global = true, value_enum, value_name = "NAME", default_value_t = Backend::Auto,
         env = "SOFTRNIC_BACKEND"

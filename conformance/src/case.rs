@@ -10,6 +10,8 @@ use std::fmt;
 use softrnic_model::profile::Profile;
 use softrnic_model::verbs::VerbError;
 
+use crate::lab::Family;
+use crate::rules::family_of;
 use crate::script::{self, Script};
 use crate::stage::Stage;
 
@@ -44,6 +46,15 @@ pub type Outcome<T = ()> = Result<T, Problem>;
 pub enum Problem {
     /// The device did something else.
     Failed(String),
+    /// Something is not what it should be.
+    Unequal {
+        /// The same as a sentence.
+        why: String,
+        /// What it is.
+        got: String,
+        /// What it should be.
+        expected: String,
+    },
     /// The device cannot be asked this; why.
     NotApplicable(String),
 }
@@ -70,6 +81,15 @@ impl Case {
     #[must_use]
     pub fn with_profile(self, profile: Profile) -> Self {
         Self { profile: Some(profile), ..self }
+    }
+
+    /// Versions of IP that it is run over besides that of a device's first address: what it is about
+    /// differs between them. It is one case all the same.
+    #[must_use]
+    pub fn also_over(&self) -> &'static [Family] {
+        /// Families of rules about headers, their checksum, and addresses.
+        const BOTH: [&str; 4] = ["packet-format", "icrc", "ud", "congestion"];
+        if BOTH.contains(&family_of(&self.rule)) { &[Family::V6] } else { &[] }
     }
 
     /// Its script, understood; `None` if it has none.
@@ -147,7 +167,7 @@ impl From<Outcome> for Verdict {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Ok(()) => Self::Pass,
-            Err(Problem::Failed(why)) => Self::Fail(why),
+            Err(Problem::Failed(why) | Problem::Unequal { why, .. }) => Self::Fail(why),
             Err(Problem::NotApplicable(why)) => Self::NotApplicable(why),
         }
     }
@@ -155,7 +175,7 @@ impl From<Outcome> for Verdict {
 
 /// What [`same!`] says of two things that differ. Of runs of bytes only the beginning is shown.
 #[doc(hidden)]
-pub fn unequal(what: &str, got: &dyn fmt::Debug, expected: &dyn fmt::Debug) -> String {
+pub fn unequal(what: &str, got: &dyn fmt::Debug, expected: &dyn fmt::Debug) -> Problem {
     const SHOWN: usize = 160;
     let short = |value: &dyn fmt::Debug| {
         let text = format!("{value:?}");
@@ -164,7 +184,9 @@ pub fn unequal(what: &str, got: &dyn fmt::Debug, expected: &dyn fmt::Debug) -> S
             None => text,
         }
     };
-    format!("{what}: {}, expected {}", short(got), short(expected))
+    let (got, expected) = (short(got), short(expected));
+    let why = format!("{what}: {got}, expected {expected}");
+    Problem::Unequal { why, got: format!("{what}: {got}"), expected }
 }
 
 /// Fails the case unless the condition holds; the rest says what is wrong, as in `format!`.
@@ -184,8 +206,7 @@ macro_rules! same {
         let (got, expected) = (&$got, &$expected);
         if got != expected {
             let what = format!($($what)+);
-            let why = $crate::case::unequal(&what, got, expected);
-            return ::core::result::Result::Err($crate::case::Problem::Failed(why));
+            return ::core::result::Result::Err($crate::case::unequal(&what, got, expected));
         }
     }};
 }

@@ -91,13 +91,20 @@ impl Deviations {
         let empty = |deviation: &&Deviation| {
             deviation.reason.trim().is_empty() || deviation.difference.trim().is_empty()
         };
-        match read.list.iter().find(empty) {
+        match read.list.iter().position(|deviation| empty(&deviation)) {
             None => Ok(read),
-            Some(deviation) => {
-                let cases = deviation.cases.all().join(", ");
-                Err(DeviationError(format!("{cases}: a difference and a reason must be given")))
+            Some(at) => {
+                let cases = read.list[at].cases.all().join(", ");
+                let line = heading(text, at);
+                let why = format!("line {line}: {cases}: a difference and a reason must be given");
+                Err(DeviationError(why))
             }
         }
+    }
+
+    /// The names of the files that came with this crate.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|(name, _)| *name)
     }
 
     /// What is declared of a device or profile of this name by the files that came with this crate;
@@ -117,6 +124,13 @@ impl Deviations {
             .iter()
             .find(|deviation| deviation.cases.all().iter().any(|pattern| matches(pattern, case)))
     }
+}
+
+/// The line, from 1, where entry number `at` of a file begins.
+fn heading(text: &str, at: usize) -> usize {
+    let lines = (1..).zip(text.lines());
+    let mut headings = lines.filter(|(_, line)| line.trim_start().starts_with("[[deviation]]"));
+    headings.nth(at).map_or(1, |(number, _)| number)
 }
 
 /// Whether a pattern names a case: whole, by its rule, or by a beginning.
@@ -160,7 +174,8 @@ mod tests {
         assert!(error.to_string().contains("line 3"), "{error}");
         let empty = good.replace("'r'", "' '");
         let error = Deviations::parse(&empty).unwrap_err();
-        assert_eq!(error.to_string(), "uc/a, uc/b: a difference and a reason must be given");
+        let why = "line 2: uc/a, uc/b: a difference and a reason must be given";
+        assert_eq!(error.to_string(), why);
     }
 
     #[test]

@@ -24,9 +24,10 @@ use softrnic_verbs::provider::{Context, GidType};
 
 use crate::case::{Outcome, Problem};
 use crate::ensure;
-use crate::lab::{ALL_RIGHTS, CAPABILITIES, Connection, Waits};
+use crate::lab::{ALL_RIGHTS, CAPABILITIES, Connection, Family, Waits};
 use crate::names;
 use crate::program::Region;
+use crate::wire::Tape;
 
 /// How time passes.
 pub trait Time: fmt::Debug {
@@ -41,7 +42,7 @@ pub trait Time: fmt::Debug {
 }
 
 /// The time of this machine.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct RealTime {
     began: Instant,
     waits: Waits,
@@ -79,6 +80,8 @@ pub struct Stage {
     devices: [Arc<dyn Context>; 2],
     time: Box<dyn Time>,
     profile: Option<Profile>,
+    family: Option<Family>,
+    tape: Tape,
 }
 
 /// One end of a connection, with memory of its own. Byte i of it holds i modulo 256 at first.
@@ -106,6 +109,10 @@ pub struct End {
     pub region: Region,
 }
 
+/// The programs of the two devices, as ladders call them.
+const PROGRAMS: [&str; 2] = ["program a", "program b"];
+/// The two devices, as ladders call them.
+pub const DEVICES: [&str; 2] = ["a", "b"];
 /// Between two looks at an empty completion queue.
 const NAP: Duration = Duration::from_micros(50);
 /// Completions that fit a queue.
@@ -123,7 +130,31 @@ impl Stage {
         time: Box<dyn Time>,
         profile: Option<Profile>,
     ) -> Self {
-        Self { devices, time, profile }
+        Self { devices, time, profile, family: None, tape: Tape::default() }
+    }
+
+    /// The same, with addresses of this version of IP only.
+    #[must_use]
+    pub fn over(self, family: Option<Family>) -> Self {
+        Self { family, ..self }
+    }
+
+    /// The same, with what its devices do on this tape.
+    #[must_use]
+    pub fn on_tape(self, tape: Tape) -> Self {
+        Self { tape, ..self }
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub const fn tape(&self) -> &Tape {
+        &self.tape
+    }
+
+    /// What the program of a device does, or is told.
+    fn note(&self, device: usize, what: String) {
+        let who = PROGRAMS.get(device).copied().unwrap_or("program");
+        self.tape.words(ns_of(self.time.now()), who, what);
     }
 
     /// The verbs of a device.
@@ -169,10 +200,16 @@ impl Stage {
         let entries = (0..GIDS_MAX)
             .map_while(|index| verbs.query_gid(1, index.into()).ok().map(|entry| (index, entry)));
         let usable = |entry: &softrnic_verbs::provider::GidEntry| {
-            entry.gid != Gid::default() && entry.gid_type == GidType::RoceV2
+            let fits = |family: Family| family == Family::of(entry.gid);
+            entry.gid != Gid::default()
+                && entry.gid_type == GidType::RoceV2
+                && self.family.is_none_or(fits)
         };
         let found = entries.into_iter().find(|(_, entry)| usable(entry));
-        let none = || Problem::Failed("the device has no address".into());
+        let none = || match self.family {
+            None => Problem::Failed("the device has no address".into()),
+            Some(family) => Problem::NotApplicable(format!("the device has no {family} address")),
+        };
         found.map(|(index, entry)| (index, entry.gid)).ok_or_else(none)
     }
 
@@ -281,8 +318,14 @@ impl Stage {
             inline: &wr.inline,
             remote_srq: wr.remote_srq,
         };
+        let bytes: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
+        let bytes = bytes + wr.inline.len() as u64;
+        self.note(end.device, format!("posts request {}, {bytes} bytes: {:?}", wr.id, wr.op));
         let posted = self.devices[end.device].post_send(end.qp, &[request]);
-        posted.map_err(|refused| refused.error)
+        posted.map_err(|refused| {
+            self.note(end.device, format!("is refused: {}", refused.error));
+            refused.error
+        })
     }
 
     /// The same, where it must be taken.
@@ -301,6 +344,7 @@ impl Stage {
         let sge = end.sge(offset, len);
         let wr = RecvWr { wr_id: id, sges: if len == 0 { &[] } else { &[sge] } };
         let verbs = &self.devices[end.device];
+        self.note(end.device, format!("posts receive {id}, {len} bytes"));
         match end.srq {
             Some(srq) => verbs.post_srq_recv(srq, &[wr])?,
             None => verbs.post_recv(end.qp, &[wr])?,
@@ -320,12 +364,19 @@ impl Stage {
         loop {
             let is_last = self.time.now() >= until;
             while taken.len() < count && verbs.poll_cq(cq, &mut some)? == 1 {
+                let Wc { wr_id, status, .. } = some[0];
+                let status = names::name(names::STATUSES, status);
+                self.note(end.device, format!("is told that request {wr_id} ended: {status}"));
                 taken.push(some[0]);
             }
             if taken.len() == count {
                 return Ok(taken);
             }
-            ensure!(!is_last, "{} of {count} completions have come: {taken:?}", taken.len());
+            if is_last {
+                let why = format!("{} of {count} completions have come: {taken:?}", taken.len());
+                let got = format!("completions of device {}: {}", end.device, taken.len());
+                return Err(Problem::Unequal { why, got, expected: count.to_string() });
+            }
             self.time.pass(NAP);
         }
     }
@@ -349,12 +400,12 @@ impl Stage {
     fn is_next(&self, end: &End, cq: CqId, id: u64, status: WcStatus) -> Outcome<Wc> {
         let wc = self.take(end, cq, 1)?[0];
         let [got, wanted] = [wc.status, status].map(|status| names::name(names::STATUSES, status));
-        ensure!(
-            (wc.wr_id, wc.status) == (id, status),
-            "request {} completed with {got}, expected {id} with {wanted}",
-            wc.wr_id
-        );
-        Ok(wc)
+        if (wc.wr_id, wc.status) == (id, status) {
+            return Ok(wc);
+        }
+        let got = format!("request {} completed with {got}", wc.wr_id);
+        let expected = format!("{id} with {wanted}");
+        Err(Problem::Unequal { why: format!("{got}, expected {expected}"), got, expected })
     }
 
     /// Neither sends nor receives complete at this end for a moment.
@@ -452,7 +503,15 @@ impl Stage {
         let verbs = &self.devices[end.device];
         let (mut attributes, _) = verbs.query_qp(end.qp)?;
         change(&mut attributes);
-        verbs.modify_qp(end.qp, &attributes, mask)
+        let to = if mask.contains(QpAttributeMask::STATE) {
+            format!(" to {}", names::name(names::STATES, attributes.state))
+        } else {
+            String::new()
+        };
+        let modified = verbs.modify_qp(end.qp, &attributes, mask);
+        let came = modified.as_ref().map_or_else(|error| format!(": {error}"), |()| String::new());
+        self.note(end.device, format!("modifies its queue pair{to}{came}"));
+        modified
     }
 
     /// The asynchronous events of a device that wait now.
@@ -462,6 +521,7 @@ impl Stage {
     pub fn events(&self, device: usize) -> Outcome<Vec<AsyncEvent>> {
         let mut all = Vec::new();
         while let Some(event) = self.devices[device].get_async_event(Some(Duration::ZERO))? {
+            self.note(device, format!("is told of the event {}", names::event(event)));
             all.push(event);
         }
         Ok(all)
@@ -547,6 +607,10 @@ impl End {
         let written = self.region.buffer().write(offset, bytes);
         written.map_err(|error| Problem::Failed(error.to_string()))
     }
+}
+
+fn ns_of(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A SEND.

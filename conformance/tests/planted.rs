@@ -7,7 +7,7 @@ use softrnic_conformance::swarm::{Plan, Schedule, Step, run, shrink};
 use softrnic_model::planted::{Fault, plant, uproot};
 
 /// Faults that drawn traffic meets, and how many seeds that may take.
-const FOUND: [(Fault, u64); 10] = [
+const FOUND: [(Fault, u64); 19] = [
     (Fault::OneByteMore, 60),
     (Fault::StaleKey, 60),
     (Fault::DeregisteredServes, 60),
@@ -18,6 +18,15 @@ const FOUND: [(Fault, u64); 10] = [
     (Fault::NoRetry, 20),
     (Fault::FlushUnreported, 40),
     (Fault::SendsUncounted, 10),
+    (Fault::Domain, 60),
+    (Fault::WindowDomain, 60),
+    (Fault::WindowUnbound, 60),
+    (Fault::WindowQueuePair, 60),
+    (Fault::WindowBoundTwice, 60),
+    (Fault::InvalidatedByOthers, 60),
+    (Fault::ReceiveReadOnly, 60),
+    (Fault::RnrUncounted, 10),
+    (Fault::NotificationTwice, 60),
 ];
 
 fn drawn(seed: u64) -> Schedule {

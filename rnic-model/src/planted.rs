@@ -43,6 +43,22 @@ pub enum Fault {
     OtherAddress,
     /// A packet of a capture file that is longer than its block is cut off without a word.
     PastTheBlock,
+    /// Windows of other protection domains serve.
+    WindowDomain,
+    /// A window that was invalidated serves on.
+    WindowUnbound,
+    /// A window of type 2 serves queue pairs that have not bound it.
+    WindowQueuePair,
+    /// A window of type 2 that is bound can be bound again.
+    WindowBoundTwice,
+    /// A window of type 2 can be invalidated by queue pairs that have not bound it.
+    InvalidatedByOthers,
+    /// A receive may be of memory that the device may not write.
+    ReceiveReadOnly,
+    /// RNR NAKs are not counted.
+    RnrUncounted,
+    /// A congestion notification that was received is counted twice.
+    NotificationTwice,
 }
 
 #[cfg(feature = "planted-faults")]

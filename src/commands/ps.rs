@@ -1,7 +1,10 @@
 //! `softrnic ps`: who shares which address.
 
+use std::net::IpAddr;
+
 use clap::Args;
 use softrnic_model::verbs::Gid;
+use softrnic_transport::interfaces::Interface;
 use softrnic_transport::service::{self, Listed, Listing, Row};
 
 use crate::cli::Shared;
@@ -96,12 +99,13 @@ pub(crate) fn run(args: &PsArgs, shared: &Shared) -> Result<(), Failure> {
             ]),
         }
     }
-    let mut members = members(&rows, shared.address.as_ref())?;
+    let wanted = Wanted::new(shared.address.as_ref())?;
+    let mut members = members(&rows, &wanted);
     members.sort_by_key(|(order, _)| *order);
     let mut table = Table::new(&MEMBERS);
     let nobody = members.is_empty();
     members.into_iter().for_each(|(_, row)| table.push(row));
-    let conversations = conversations(&rows);
+    let conversations = conversations(&rows, &wanted);
     let mut report = Report::new("ps")
         .table("services", services)
         .table("members", table)
@@ -112,11 +116,47 @@ pub(crate) fn run(args: &PsArgs, shared: &Shared) -> Result<(), Failure> {
     Ok(report.print(shared.json)?)
 }
 
+/// The addresses that are asked for.
+struct Wanted<'a> {
+    address: Option<&'a Address>,
+    interface: Option<Interface>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(address: Option<&'a Address>) -> Result<Self, Failure> {
+        let interface = match address {
+            Some(Address::Interface(name)) => softrnic_transport::interfaces::by_name(name)
+                .map_err(|error| Failure::plain(format!("cannot list interfaces: {error}")))?,
+            Some(Address::Ips(_) | Address::Several(_)) | None => None,
+        };
+        Ok(Self { address, interface })
+    }
+
+    fn has(&self, ip: IpAddr) -> bool {
+        match self.address {
+            None => true,
+            Some(some @ (Address::Ips(_) | Address::Several(_))) => {
+                some.ips().any(|own| *own == ip)
+            }
+            Some(Address::Interface(_)) => self.interface.as_ref().is_some_and(|one| one.owns(ip)),
+        }
+    }
+
+    /// Who listens at all addresses does so at each of its process.
+    fn has_end(&self, row: &Row, local: Gid) -> bool {
+        if local == Gid::default() {
+            row.places.iter().any(|place| self.has(place.ip))
+        } else {
+            self.has(local.into())
+        }
+    }
+}
+
 /// A row for each listener and connection of the connection manager.
-fn conversations(rows: &[(u16, Row)]) -> Table<8> {
+fn conversations(rows: &[(u16, Row)], wanted: &Wanted<'_>) -> Table<8> {
     let mut table = Table::new(&CONVERSATIONS);
     for (_, row) in rows {
-        for one in &row.conversations {
+        for one in row.conversations.iter().filter(|one| wanted.has_end(row, one.local)) {
             let service = match one.service.port() {
                 Some((space, port)) => format!("{space:?}:{port}").to_lowercase(),
                 None => format!("{:#018x}", one.service.0),
@@ -144,26 +184,13 @@ fn conversations(rows: &[(u16, Row)]) -> Table<8> {
     table
 }
 
-type Order = (std::net::IpAddr, u16, u8);
+type Order = (IpAddr, u16, u8);
 
 /// A row for each address of each member.
-fn members(
-    rows: &[(u16, Row)],
-    address: Option<&Address>,
-) -> Result<Vec<(Order, [Value; 16])>, Failure> {
-    let interface = match address {
-        Some(Address::Interface(name)) => softrnic_transport::interfaces::by_name(name)
-            .map_err(|error| Failure::plain(format!("cannot list interfaces: {error}")))?,
-        Some(Address::Ips(_) | Address::Several(_)) | None => None,
-    };
-    let wanted = |ip: std::net::IpAddr| match address {
-        None => true,
-        Some(some @ (Address::Ips(_) | Address::Several(_))) => some.ips().any(|own| *own == ip),
-        Some(Address::Interface(_)) => interface.as_ref().is_some_and(|one| one.owns(ip)),
-    };
+fn members(rows: &[(u16, Row)], wanted: &Wanted<'_>) -> Vec<(Order, [Value; 16])> {
     let mut table = Vec::new();
     for (port, row) in rows {
-        for place in row.places.iter().filter(|place| wanted(place.ip)) {
+        for place in row.places.iter().filter(|place| wanted.has(place.ip)) {
             let status = row.status.as_ref();
             table.push((
                 (place.ip, *port, row.slot),
@@ -188,7 +215,7 @@ fn members(
             ));
         }
     }
-    Ok(table)
+    table
 }
 
 fn count(n: usize) -> Value {

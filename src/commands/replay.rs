@@ -8,6 +8,7 @@ use softrnic_conformance::replay::replay;
 
 use crate::cli::Shared;
 use crate::error::Failure;
+use crate::files;
 use crate::output::{Column, Report, Table};
 
 const AFTER_HELP: &str = "\
@@ -43,7 +44,7 @@ const FRAMES: [Column; 5] = [
 /// Reads, explains, prints.
 pub(crate) fn run(args: &ReplayArgs, shared: &Shared) -> Result<(), Failure> {
     let name = args.file.display();
-    let bytes = std::fs::read(&args.file)
+    let bytes = files::read(&args.file, files::CAPTURE_MAX)
         .map_err(|error| Failure::plain(format!("{name} cannot be read: {error}")))?;
     let (replayed, end) = replay(&bytes);
     let frames = replayed.frames.iter().take(args.only.unwrap_or(usize::MAX));

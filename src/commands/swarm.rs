@@ -160,7 +160,7 @@ fn found(schedule: Schedule, fault: Fault) -> Failure {
 
 fn again(path: &Path, packets: bool) -> Result<(), Failure> {
     let wrong = |reason: String| Failure::plain(format!("{}: {reason}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = crate::files::read_text(path).map_err(|error| wrong(error.to_string()))?;
     let schedule = Schedule::parse(&text).map_err(wrong)?;
     let (outcome, words) = swarm::run_told(&schedule.plan, &schedule.steps, packets);
     let mut out = std::io::stdout().lock();

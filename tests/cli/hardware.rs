@@ -102,6 +102,34 @@ fn softrnics_own_library_is_no_hardware_unless_it_is_named() {
 }
 
 #[test]
+fn without_a_librdmacm_that_fits_there_are_no_connections() {
+    const CONNECT: &str = "bench connect --backend hardware -d fake0";
+    let (Some(verbs), Some(own)) = (library("NOTHING"), library("OWN")) else { return };
+    let file = own.join("librdmacm.so.1");
+    std::fs::rename(own.join("libibverbs.so.1"), &file).unwrap();
+    let said = |name: &str, value: &std::path::Path| {
+        let mut command = command(CONNECT);
+        command.env("SOFTRNIC_LIBIBVERBS", verbs.join("libibverbs.so.1")).env(name, value);
+        let ran: Ran = command.output().unwrap().into();
+        assert_eq!(ran.code, Some(1), "{}", ran.err);
+        ran.err
+    };
+    let absent = said("SOFTRNIC_LIBRDMACM", "/no/library".as_ref());
+    assert!(absent.contains("/no/library cannot be loaded"), "{absent}");
+    assert!(absent.contains("librdmacm1"), "{absent}");
+    let found = said("LD_LIBRARY_PATH", &own);
+    assert!(
+        found.contains("the librdmacm.so.1 that the linker finds is softrnic's own"),
+        "{found}"
+    );
+    let named = said("SOFTRNIC_LIBRDMACM", &file);
+    assert!(named.contains("has no function rdma_create_event_channel"), "{named}");
+    for folder in [verbs, own] {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+#[test]
 fn by_itself_it_takes_an_emulated_device_where_there_is_no_other_and_says_so() {
     let Some(ran) = with_fault("NO_DEVICE", "devinfo") else { return };
     assert_eq!(ran.code, Some(0), "{}", ran.err);

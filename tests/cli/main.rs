@@ -23,7 +23,9 @@ use serde_json::Value;
 fn command(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_softrnic"));
     command.args(line.split_whitespace()).stdin(Stdio::null());
-    for variable in ["ADDRESS", "CAPTURE", "FAULTS", "LIBIBVERBS", "PROFILE", "SERVICE"] {
+    for variable in
+        ["ADDRESS", "CAPTURE", "FAULTS", "LIBIBVERBS", "LIBRDMACM", "PROFILE", "SERVICE"]
+    {
         command.env_remove(format!("SOFTRNIC_{variable}"));
     }
     // Whatever this host has.

@@ -156,6 +156,15 @@ impl Running {
         !stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))
     }
 
+    /// Waits until it has said something.
+    pub(crate) fn await_words(&mut self, words: &str) {
+        let begun = Instant::now();
+        while !self.said().contains(words) {
+            assert!(self.is_running() && begun.elapsed() < PATIENCE, "{}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Waits for its end.
     pub(crate) fn finish(mut self) -> Ended {
         let mut child = self.child.take().unwrap();

@@ -68,6 +68,12 @@ fn libfabric() {
         ping_pong -I 50 -S 65536
         to=fd00::1
         ping_pong -6 -I 50
+        # Two interfaces of one host: what it says to itself goes by neither.
+        ip addr add 198.51.100.1/24 dev rdma1
+        "$SOFTRNIC" run -d 198.51.100.1 -- fi_pingpong -p verbs -e msg -c -I 50 &
+        until grep -qi ':B9E8 [0-9A-F]*:0000 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done
+        run fi_pingpong -p verbs -e msg -c -I 50 198.51.100.1
+        wait $!
         echo all is well
     "#;
     build_libraries();

@@ -65,6 +65,33 @@ fn persistent_rping() {
     assert!(server.is_running());
 }
 
+/// One of two is killed in the middle: the other one is told that the connection has ended, long before
+/// it would find out by itself, and ends.
+#[test]
+fn killed_rping() {
+    if !is_installed("rping", PACKAGE) {
+        return;
+    }
+    for server_is_killed in [true, false] {
+        let (there, port) = (fresh_address(), free_port().to_string());
+        let rping = |own, role: &str| {
+            let mut command = on_device(own, &Setting::default());
+            command.args(["rping", role, "-v", "-a", &there.to_string(), "-p", &port]);
+            Running::start(command)
+        };
+        let mut server = rping(there, "-s");
+        std::thread::sleep(Duration::from_secs(1));
+        let mut client = rping(fresh_address(), "-c");
+        client.await_words("ping data");
+        server.await_words("server ping data");
+        let (killed, survivor) = if server_is_killed { (server, client) } else { (client, server) };
+        killed.kill();
+        let text = survivor.finish().text;
+        assert!(text.contains("DISCONNECT EVENT"), "{text}");
+        assert!(!text.contains("it does not end"), "{text}");
+    }
+}
+
 #[test]
 fn ucmatose() {
     if !is_installed("ucmatose", PACKAGE) {

@@ -5,12 +5,12 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::process::{self, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use softrnic_model::verbs::{Gid, Key, QpNum, WcStatus};
+use softrnic_model::verbs::{AsyncEvent, Gid, Key, QpNum, WcStatus};
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::cm::{Connection, Connector, Listener, Options};
 use softrnic_verbs::emulated::{self, EmulatedConfig, OpenError, Sharing};
@@ -184,6 +184,22 @@ fn child() {
     }
 }
 
+/// What a request says that is to be taken.
+const TAKE_ME: u8 = 0x5a;
+
+fn serve(listener: &Listener, pd: &Pd, cq: &Cq) {
+    while let Ok(request) = listener.request(None) {
+        let Some(request) = request else { continue };
+        if request.private_data().first() != Some(&TAKE_ME) {
+            _ = request.reject(&[]);
+        } else if let Ok(connection) =
+            request.accept(&Options::default(), |_| pd.create_qp(QpType::Rc, cq).build())
+        {
+            _ = connection.wait_closed(PATIENCE);
+        }
+    }
+}
+
 fn say(line: &str) {
     let mut text = String::new();
     writeln!(text, "> {line}").unwrap();
@@ -274,6 +290,27 @@ impl Device {
                 self.cq.wait_success(PATIENCE).unwrap();
                 "told".into()
             }
+            // What happens to the device, as an asynchronous event.
+            ["failure", seconds] => {
+                let deadline = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+                loop {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    match self.context.next_async_event(Some(left)) {
+                        Ok(Some(AsyncEvent::DeviceFatal)) => return "DeviceFatal".into(),
+                        Ok(Some(_)) => {}
+                        other => return format!("{other:?}"),
+                    }
+                }
+            }
+            // As a program ends that forgets to clean up.
+            ["exit"] => process::exit(0),
+            _ => self.manage(words),
+        }
+    }
+
+    /// What is about the connection manager.
+    fn manage(&self, words: &[&str]) -> String {
+        match *words {
             ["cm-listen", at] => match self.connector.listen(at.parse().unwrap()) {
                 Ok(listener) => {
                     let local = listener.local();
@@ -308,8 +345,48 @@ impl Device {
                     Err(error) => format!("error {error}"),
                 }
             }
+            // Of the connection that was made last.
+            ["cm-closed", seconds] => {
+                let connections = self.connections.borrow();
+                let patience = Duration::from_secs(seconds.parse().unwrap());
+                match connections.last().unwrap().wait_closed(Some(patience)) {
+                    Ok(true) => "closed".into(),
+                    Ok(false) => "open".into(),
+                    Err(error) => format!("error {error}"),
+                }
+            }
+            // At the listener that was made last, from now on: takes who says so, refuses all others.
+            ["cm-serve"] => {
+                let listener = self.listeners.borrow_mut().pop().unwrap();
+                let (pd, cq) = (self.pd.clone(), self.cq.clone());
+                std::thread::spawn(move || serve(&listener, &pd, &cq));
+                "serving".into()
+            }
+            ["cm-burst", at, count] => self.burst(at.parse().unwrap(), count.parse().unwrap()),
             _ => panic!("{words:?}"),
         }
+    }
+
+    /// Connects so often, one after the other: how many times it went well, and how long it took.
+    fn burst(&self, at: SocketAddr, count: u32) -> String {
+        let mut times = Vec::new();
+        for _ in 0..count {
+            let begun = Instant::now();
+            let connected =
+                self.connector.connect(at, &Options::saying([TAKE_ME]), |_| self.connected());
+            if connected.is_ok() {
+                times.push(begun.elapsed());
+            }
+        }
+        times.sort_unstable();
+        let at = |share: usize| times.get(times.len() * share / 100).copied().unwrap_or_default();
+        let longest = times.last().copied().unwrap_or_default();
+        let good = times.len();
+        format!(
+            "{good} of {count} connected; half within {:?}, 99 % within {:?}, all within {longest:?}",
+            at(50),
+            at(99)
+        )
     }
 
     fn connected(&self) -> softrnic_verbs::Result<Qp> {

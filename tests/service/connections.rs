@@ -1,13 +1,19 @@
 //! Connections of many processes of one address: ports, listeners, and who answers for whom.
 
+use std::time::{Duration, Instant};
+
 use softrnic_model::cm::State;
+use softrnic_model::verbs::QpType;
+use softrnic_verbs::Context;
+use softrnic_verbs::cm::{Connector, Options};
+use softrnic_verbs::emulated::{self, EmulatedConfig, Sharing};
 
 use crate::child::Child;
 use crate::users::{NOBODY, can_change_user};
 use crate::world::{Foreground, free_port, kill, service_of, until};
 
 /// The address at which a process listens now.
-fn listen(child: &mut Child, at: &str) -> String {
+pub(crate) fn listen(child: &mut Child, at: &str) -> String {
     let said = child.ask(&format!("cm-listen {at}"));
     said.strip_prefix("listening ").unwrap_or_else(|| panic!("{said}")).into()
 }
@@ -50,6 +56,67 @@ fn a_port_is_one_processs_until_it_ends_and_requests_go_there() {
     assert!(said.contains("nobody listens there"), "{said}");
     assert_eq!(listen(&mut b, &at), at);
     meet(&mut c, &mut b, &at);
+}
+
+/// Nothing is under way, so nobody would find out by himself.
+#[test]
+fn peers_are_told_when_a_process_ends_whatever_way() {
+    let (port, ip) = (free_port(), "127.0.67.4");
+    let mut stays = Child::new(port, ip);
+    let own = listen(&mut stays, &format!("{ip}:0"));
+    for (service_is_killed, kills) in [(false, true), (false, false), (true, true)] {
+        // Whoever of the two has asked.
+        let mut asks = Child::new(port, "127.0.67.5");
+        meet(&mut asks, &mut stays, &own);
+        end(&mut asks, kills, service_is_killed, port);
+        assert_eq!(stays.ask("cm-closed 20"), "closed", "{service_is_killed} {kills}");
+        let mut is_asked = Child::new(port, "127.0.67.6");
+        let other = listen(&mut is_asked, "127.0.67.6:0");
+        meet(&mut stays, &mut is_asked, &other);
+        assert_eq!(stays.ask("cm-closed 1"), "open");
+        end(&mut is_asked, kills, service_is_killed, port);
+        assert_eq!(stays.ask("cm-closed 20"), "closed", "{service_is_killed} {kills}");
+    }
+}
+
+fn end(child: &mut Child, kills: bool, service_is_killed: bool, port: u16) {
+    if service_is_killed {
+        let before = service_of(port).unwrap().service;
+        kill(before);
+        until("it is replaced", || (service_of(port)?.service != before).then_some(()));
+    }
+    if kills {
+        child.kill();
+    } else {
+        child.say("exit");
+    }
+}
+
+/// What comes by way of the service passes the taps of the device.
+#[test]
+fn faults_hit_messages_that_the_service_hands_on() {
+    let (port, ip) = (free_port(), "127.0.67.7");
+    let mut server = Child::new(port, ip);
+    let at = listen(&mut server, &format!("{ip}:0")).parse().unwrap();
+    let mut config = EmulatedConfig::new("127.0.67.8".parse().unwrap()).with_port(port);
+    config.sharing = Sharing::Service;
+    // The REP is lost, and the next one is not.
+    config.faults = Some("drop=#1,side=rx".into());
+    let context = emulated::open(config).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq(16).unwrap();
+    let connector = Connector::new(std::slice::from_ref(&context)).unwrap();
+    server.say("cm-accept");
+    let begun = Instant::now();
+    let make = |_: &Context| pd.create_qp(QpType::Rc, &cq).build();
+    let connection = connector.connect(at, &Options::default(), make).unwrap();
+    // The request is repeated a quarter of a second later, and the answer with it.
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    assert_eq!(server.hear(), "accepted");
+    let counters = context.counters().unwrap();
+    let counter = |name: &str| counters.iter().find(|one| one.name == name).unwrap().value;
+    assert_eq!((counter("faults_dropped"), counter("rx_packets") >= 2), (1, true));
+    drop(connection);
 }
 
 #[test]

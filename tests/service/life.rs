@@ -95,26 +95,64 @@ fn a_killed_process_is_missed_and_its_slot_is_used_again() {
     assert_eq!(write(&mut heir, &c, 10), "done");
 }
 
-#[test]
-fn when_both_are_killed_a_newcomer_is_told_who_has_the_port() {
-    let (port, at) = (free_port(), "127.0.66.31");
-    let mut a = Child::new(port, at);
+/// Kills service and keeper so that neither can start the other one again.
+fn kill_both(port: u16) {
     let before = service_of(port).unwrap();
-    // Neither can start the other one again.
     signal("STOP", before.keeper);
     signal("STOP", before.service);
     kill(before.service);
     kill(before.keeper);
     until("both are gone", || (!lives(before.service) && !lives(before.keeper)).then_some(()));
-    let told = Child::start(port, at, None).ready().unwrap_err();
-    let expected = format!("UDP port {port} of {at} is in use by process {}", a.id());
-    assert!(told.contains(&expected), "{told}");
-    // The process itself goes on: it was the only one.
-    let mut b = Child::new(port, "127.0.66.32");
-    connect(&mut a, &mut b);
-    assert_eq!(write(&mut b, &a, 10), "done");
-    a.kill();
-    until("the address is free", || Child::start(port, at, None).ready().ok());
+}
+
+#[test]
+fn when_both_are_killed_members_come_back() {
+    let (port, at) = (free_port(), "127.0.66.31");
+    let mut members: Vec<Child> = (0..4).map(|_| Child::new(port, at)).collect();
+    let slots: Vec<u8> = members.iter().map(Child::slot).collect();
+    let [a, b, c, d] = &mut members[..] else { panic!("there are four") };
+    connect(a, b);
+    let listens = c.ask(&format!("cm-listen {at}:0"));
+    let listens = listens.strip_prefix("listening ").unwrap();
+    for _ in 0..2 {
+        start_write(a, b, 2_000);
+        kill_both(port);
+        let slots_now = || {
+            let mut slots: Vec<u8> = service_of(port)?.members.iter().map(|row| row.slot).collect();
+            slots.sort_unstable();
+            (slots == [1, 2, 3, 4]).then_some(slots)
+        };
+        assert_eq!(until("all are back", slots_now), slots);
+        assert_eq!(a.hear(), "done", "what was under way goes on");
+        assert_eq!(write(b, a, 10), "done");
+        // Who listened does so again, and is the only one at its port.
+        c.say("cm-accept");
+        assert_eq!(d.ask(&format!("cm-connect {listens}")), "connected");
+        assert_eq!(c.hear(), "accepted");
+        let taken = d.ask(&format!("cm-listen {listens}"));
+        assert!(taken.ends_with("(EADDRINUSE)"), "{taken}");
+    }
+    // What is left to say for a process is known to the new service, and newcomers are welcome.
+    d.kill();
+    assert_eq!(c.ask("cm-closed 20"), "closed");
+    let mut e = Child::new(port, at);
+    let mut f = Child::new(port, at);
+    connect(&mut e, &mut f);
+    assert_eq!(write(&mut e, &f, 10), "done");
+}
+
+/// A process that is stopped keeps its socket, and nobody can have the port: the others are told.
+#[test]
+fn who_cannot_come_back_is_told() {
+    let (port, at) = (free_port(), "127.0.66.34");
+    let (mut a, b) = (Child::new(port, at), Child::new(port, at));
+    signal("STOP", b.id());
+    kill_both(port);
+    assert_eq!(a.ask("failure 30"), "DeviceFatal");
+    signal("CONT", b.id());
+    drop(a);
+    // The other one has the address for itself now.
+    until("it is back", || (service_of(port)?.members.len() == 1).then_some(()));
 }
 
 #[test]
@@ -165,7 +203,7 @@ fn a_service_in_the_foreground_ends_when_it_is_asked_to() {
 #[test]
 fn ps_shows_who_is_there() {
     let port = free_port();
-    let (mut a, b) = (Child::new(port, "127.0.0.1"), Child::new(port, "127.0.66.9"));
+    let (mut a, mut b) = (Child::new(port, "127.0.0.1"), Child::new(port, "127.0.66.9"));
     let ps = |options: &str| -> Value {
         let port = port.to_string();
         let mut command = Command::new(SERVICE);
@@ -181,6 +219,16 @@ fn ps_shows_who_is_there() {
     assert_eq!(rows[0]["pid"], a.id());
     assert_eq!((&rows[1]["pid"], &rows[1]["address"]), (&b.id().into(), &"127.0.66.9".into()));
     assert_eq!((&rows[1]["queue_pairs"], &rows[1]["regions"]), (&1.into(), &1.into()));
-    let said = ps("-d 127.0.66.9");
-    assert_eq!(said["tables"]["members"].as_array().unwrap().len(), 1, "{said}");
+    // Of listeners and connections as well; who listens everywhere does so there.
+    assert!(a.ask("cm-listen 127.0.0.1:0").starts_with("listening"));
+    for at in ["127.0.66.9:0", "0.0.0.0:0"] {
+        assert!(b.ask(&format!("cm-listen {at}")).starts_with("listening"));
+    }
+    for (address, own, listeners) in [("127.0.66.9", b.id(), 2), ("127.0.0.1", a.id(), 1)] {
+        let said = ps(&format!("-d {address}"));
+        assert_eq!(said["tables"]["members"].as_array().unwrap().len(), 1, "{said}");
+        let conversations = said["tables"]["connections"].as_array().unwrap();
+        assert_eq!(conversations.len(), listeners, "{said}");
+        assert!(conversations.iter().all(|one| one["pid"] == own), "{said}");
+    }
 }

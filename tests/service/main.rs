@@ -5,6 +5,7 @@
 
 mod child;
 mod connections;
+mod flood;
 mod life;
 mod namespace;
 mod traffic;

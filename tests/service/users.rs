@@ -114,7 +114,10 @@ fn another_user_gets_packets_but_no_socket_of_the_port() {
     until("it is replaced", || (service_of(port)?.service != before.service).then_some(()));
     assert_eq!(a.hear(), "done");
     assert_eq!(write(&mut b, &a, 300), "done");
-    // What is left of it in the background ends as the one in the foreground would.
+    // What is left of it in the background ends as the one in the foreground would. (As long as there
+    // are members, they would start another one.)
+    drop((a, b, c));
+    until("they are gone", || service_of(port)?.members.is_empty().then_some(()));
     signal("TERM", service_of(port).unwrap().service);
     until("it is gone", || service_of(port).is_none().then_some(()));
 }

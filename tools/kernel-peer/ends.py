@@ -107,6 +107,11 @@ def quoted(word):
     return "'" + str(word).replace("'", "'\\''") + "'"
 
 
+def example(softrnic, name):
+    """An example of the verbs crate, built beside the softrnic command."""
+    return str(pathlib.Path(softrnic).parent / "examples" / name)
+
+
 class Host:
     """softrnic's side."""
 
@@ -154,6 +159,12 @@ class Host:
         return self.start([self.softrnic, *command, *options], environment)
 
 
+    def connecting(self, command, family):
+        """An example that finds its peer by address, on an emulated device."""
+        environment = {"SOFTRNIC_BACKEND": "emulated", "SOFTRNIC_ADDRESS": self.address(family), "SOFTRNIC_SERVICE": self.softrnic}
+        return self.start([example(self.softrnic, command[0]), *command[1:]], environment)
+
+
 class Guest:
     """The kernel's side."""
 
@@ -186,3 +197,7 @@ class Guest:
         """A command of softrnic on the kernel's device, through rdma-core."""
         options = ["--backend", "hardware", "-d", self.address(family)]
         return self.verbs([self.softrnic, *command, *options], environment)
+
+    def connecting(self, command, family):
+        """An example that finds its peer by address, on the kernel's device, through rdma-core."""
+        return MachineCommand(self.machine, [example(self.softrnic, command[0]), *command[1:]], {"SOFTRNIC_BACKEND": "hardware"})

@@ -118,7 +118,8 @@ def main():
         return 0
     options.bin = options.bin.resolve()
     if not (options.bin / "softrnic").exists():
-        say(f"interop: there is no {options.bin / 'softrnic'}: cargo build -p softrnic -p softrnic-cabi -p softrnic-sysfs-shim")
+        say(f"interop: there is no {options.bin / 'softrnic'}: cargo build -p softrnic -p softrnic-cabi -p softrnic-sysfs-shim; "
+            "cargo build -p softrnic-verbs --example cm_echo")
         return UNAVAILABLE
     started = time.monotonic()
     end_in_order()

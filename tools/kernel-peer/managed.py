@@ -30,6 +30,15 @@ def perftest(name, *options):
     return start
 
 
+def example(name, port):
+    """An example of softrnic's own: the connection manager of its emulated device here, the kernel's by librdmacm there."""
+    def start(end, role, other, family):
+        word, place = ("serve", end) if role == "server" else ("ask", other)
+        address = place.address(family)
+        return end.connecting([name, word, f"[{address}]:{port}" if family == "v6" else f"{address}:{port}"], family)
+    return start
+
+
 def begins(end, *rest):
     """Judges that the end asks first to end the connection, and that these messages pass, too."""
     def judge(messages):
@@ -85,6 +94,9 @@ def managed_pairings():
                           ("ib_send_lat", ("-n", "40", "-s", "64"))):
         table += both(name, perftest(name, *options), 18515, name="-R", by_manager=True, judge_messages=passes("REQ", "REP", "RTU"),
                       directions=("in",), families=("v4",), quick=[("in", "v4")] if name == "ib_write_bw" else [])
+    table += both("cm_echo", example("cm_echo", 7471), 7471, by_manager=True, quick=[("in", "v4")],
+                  judge=says("4 clients were served; the last one: the program there refused: closing time"),
+                  judge_messages=begins("client", "REJ"))
     # Nobody listens to the port, but somebody is there.
     for name, client, texts, message in (
             ("rping", ["-c", "-a", "THERE", "-C", "1"], ("RDMA_CM_EVENT_REJECTED", REFUSED_NO_LISTENER), "REJ"),

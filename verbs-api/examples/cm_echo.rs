@@ -4,17 +4,21 @@
 //! numbers. What a client says with its request the server sees before it takes it.
 //!
 //! ```console
-//! $ cargo run --release -p softrnic-verbs --example cm_echo
+//! $ cargo run --release -p softrnic-verbs --example cm_echo                          # both ends
+//! $ cargo run --release -p softrnic-verbs --example cm_echo serve 0.0.0.0:7471       # one host ..
+//! $ cargo run --release -p softrnic-verbs --example cm_echo ask 10.0.0.1:7471        # .. and another
 //! ```
+//!
+//! `SOFTRNIC_BACKEND` says which kind of device it runs on.
 
 use std::error::Error;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
 use softrnic_verbs::buffer::Buffer;
 use softrnic_verbs::cm::{ConnectError, Connection, Connector, Listener, Options};
-use softrnic_verbs::{Access, Context, Mr, Qp, QpType, emulated};
+use softrnic_verbs::{Access, Backend, Context, Mr, Qp, QpType, open_pair};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -87,16 +91,10 @@ fn ask(connector: &Connector, server: SocketAddr, client: u64) -> Result<()> {
     Ok(())
 }
 
-fn main() -> Result<()> {
-    // Two devices of this process; between hosts each would open its own, or leave that to
-    // `Listener::bind` and `cm::connect`.
-    let (near, far) = emulated::open_pair()?;
-    let listener = Connector::new(&[far])?.listen("127.0.0.3:0".parse()?)?;
-    let server = listener.local();
-    let serving = thread::spawn(move || serve(&listener));
-    let connector = Connector::new(&[near])?;
+/// All clients, one after the other, and one more that is refused.
+fn ask_all(connector: &Connector, server: SocketAddr) -> Result<()> {
     for client in 0..CLIENTS {
-        ask(&connector, server, client)?;
+        ask(connector, server, client)?;
     }
     let mut words = None;
     let refused = connector
@@ -105,11 +103,35 @@ fn main() -> Result<()> {
         .ok_or("it is refused")?;
     assert!(matches!(refused, ConnectError::Refused { .. }), "{refused}");
     println!("{CLIENTS} clients were served; the last one: {refused}");
-    serving.join().map_err(|_| "the server panicked")??;
     Ok(())
+}
+
+/// Both ends, with two devices of this process.
+fn both() -> Result<()> {
+    let (near, far) = open_pair(Backend::from_environment()?)?;
+    let own = IpAddr::from(far.first_gid()?.1);
+    let listener = Connector::new(&[far])?.listen(SocketAddr::new(own, 0))?;
+    let server = listener.local();
+    let serving = thread::spawn(move || serve(&listener));
+    ask_all(&Connector::new(&[near])?, server)?;
+    serving.join().map_err(|_| "the server panicked")?
+}
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", address] => {
+            let listener = Listener::bind(address.parse()?)?;
+            println!("listening at {}", listener.local());
+            serve(&listener)
+        }
+        ["ask", address] => ask_all(&Connector::of_host()?, address.parse()?),
+        [] => both(),
+        _ => Err("usage: cm_echo [serve|ask ADDRESS:PORT]".into()),
+    }
 }
 
 #[test]
 fn it_runs() {
-    main().unwrap();
+    both().unwrap();
 }

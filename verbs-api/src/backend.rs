@@ -161,7 +161,7 @@ fn open_emulated() -> Result<Context, OpenFailure> {
 }
 
 /// Says which kind it is where nobody asked for one.
-fn tell(backend: Backend, choice: &Choice) {
+pub(crate) fn tell(backend: Backend, choice: &Choice) {
     if backend == Backend::Auto {
         eprintln!("backend: {choice}");
     }

@@ -11,6 +11,7 @@
 use core::fmt;
 use core::hash::{BuildHasher as _, Hasher as _};
 use core::time::Duration;
+use std::any::Any;
 use std::borrow::Cow;
 use std::hash::RandomState;
 #[cfg(unix)]
@@ -25,7 +26,8 @@ use softrnic_model::verbs::{
     WindowType, XrcdId,
 };
 
-use crate::cm::CmDevice;
+use crate::cm::resolve::SystemResolver;
+use crate::cm::{Cm, CmDevice, ConnectionManager, EmulatedManager};
 
 mod memory;
 
@@ -177,9 +179,17 @@ pub struct Counter {
 }
 
 /// An open device. Every method may be called from any thread at any time.
-pub trait Context: fmt::Debug + Send + Sync {
+pub trait Context: Any + fmt::Debug + Send + Sync {
     /// What this device was listed as.
     fn device(&self) -> &DeviceInfo;
+
+    /// A connection manager for devices of this kind, without devices.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: there is none, and the text says why.
+    fn connection_manager(&self) -> Cm<Arc<dyn ConnectionManager>> {
+        Ok(EmulatedManager::new(Arc::new(SystemResolver)))
+    }
 
     /// The device's part in connection management; `None` if it has none that a connection manager of
     /// this crate could use.

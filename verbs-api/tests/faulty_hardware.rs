@@ -62,6 +62,50 @@ fn another_library() {
     assert!(error.to_string().contains("too old"), "{error}");
 }
 
+/// What is said of a file with these bytes.
+fn said_of(name: &str, bytes: &[u8]) -> String {
+    let folder = std::env::temp_dir().join(format!("softrnic-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("libibverbs.so.1");
+    std::fs::write(&file, bytes).unwrap();
+    let error = HardwareProvider::load(&HardwareConfig::library(&file)).unwrap_err();
+    std::fs::remove_dir_all(folder).unwrap();
+    assert!(matches!(error, LoadError::Absent { .. }), "{error:?}");
+    error.to_string()
+}
+
+#[test]
+fn a_file_that_is_no_library() {
+    let text = said_of("text", b"This is not the library that you are looking for.\n");
+    assert!(text.contains("libibverbs.so.1 cannot be loaded: it is no shared library"), "{text}");
+    assert!(said_of("empty", b"").contains("it is no shared library"));
+    assert!(said_of("short", b"\x7fELF\x02\x01").contains("it is no shared library"));
+}
+
+#[test]
+fn a_library_of_another_architecture() {
+    let own = std::fs::read("/proc/self/exe").unwrap();
+    let mut other = own[..4096].to_vec();
+    // `e_machine`: that of the DEC Alpha.
+    other[18..20].copy_from_slice(&0x9026_u16.to_ne_bytes());
+    let text = said_of("alpha", &other);
+    assert!(text.contains("another architecture (ELF machine 36902"), "{text}");
+    let mut narrow = own[..4096].to_vec();
+    narrow[4] = 1;
+    let text = said_of("narrow", &narrow);
+    assert!(text.contains("another architecture (word size"), "{text}");
+}
+
+#[test]
+fn a_library_that_was_cut_off() {
+    let own = std::fs::read("/proc/self/exe").unwrap();
+    for len in [64, 4096, own.len() / 2] {
+        let text = said_of("cut", &own[..len]);
+        assert!(text.contains("it is no shared library (cut off)"), "{text}");
+        assert!(text.contains("install rdma-core"), "{text}");
+    }
+}
+
 #[test]
 fn a_kernel_without_rdma() {
     let Some(provider) = provider("NO_KERNEL") else { return };

@@ -21,6 +21,8 @@ pub enum Status {
     RemoteInvalid,
     /// The peer refused access.
     RemoteAccess,
+    /// The peer could not carry it out.
+    RemoteOperation,
     /// The peer did not answer.
     RetryExceeded,
     /// The peer had no receive posted, too often.

@@ -1,5 +1,6 @@
 //! Versions of IP, and the addresses that labs have of each.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use softrnic_model::verbs::Gid;
@@ -16,6 +17,12 @@ pub enum Family {
 impl Family {
     /// Both.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// That of an address.
+    #[must_use]
+    pub fn of(gid: Gid) -> Self {
+        if gid.as_v4().is_some() { Self::V4 } else { Self::V6 }
+    }
 
     /// The address of the simulated device with this number.
     #[must_use]
@@ -37,5 +44,14 @@ impl Family {
                 IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2)),
             ],
         }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        })
     }
 }

@@ -5,7 +5,7 @@
 //! other, and anybody who can connect: it is for test networks.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,17 @@ const LINE_MAX: u64 = 1 << 20;
 /// How long a client may say nothing.
 const IDLE: Duration = Duration::from_secs(300);
 
+/// What becomes of a client. A judge is one after the other: it connects anew for each case.
+#[derive(Debug)]
+pub enum News {
+    /// It has connected.
+    Came,
+    /// It has gone after so many commands.
+    Went(u64),
+    /// It was given up.
+    GivenUp(io::Error),
+}
+
 /// Serves clients on `listener` until it fails. `tell` hears of each client that comes, and how it
 /// went.
 ///
@@ -28,15 +39,12 @@ const IDLE: Duration = Duration::from_secs(300);
 pub fn serve(
     listener: &TcpListener,
     verbs: &Arc<dyn Context>,
-    tell: &mut dyn FnMut(&str),
+    tell: &mut dyn FnMut(SocketAddr, News),
 ) -> io::Result<()> {
     loop {
         let (stream, from) = listener.accept()?;
-        tell(&format!("{from} has connected"));
-        match client(&stream, verbs) {
-            Ok(commands) => tell(&format!("{from} is done after {commands} commands")),
-            Err(error) => tell(&format!("{from} was given up: {error}")),
-        }
+        tell(from, News::Came);
+        tell(from, client(&stream, verbs).map_or_else(News::GivenUp, News::Went));
     }
 }
 

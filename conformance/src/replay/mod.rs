@@ -1,8 +1,10 @@
 //! A capture, explained: what each frame asks or answers, in words, and what a device would say to it.
 //!
-//! [`pcapng`] reads the file, `words` says what a packet means, `stand_in` feeds requests to a
+//! [`pcapng`] reads the file, `words` says what a packet means, and `cm` what a message of the connection
+//! manager does, `stand_in` feeds requests to a
 //! device whose objects are guessed from the capture, and tells what it answers.
 
+mod cm;
 pub mod pcapng;
 mod stand_in;
 mod words;

@@ -1,8 +1,8 @@
 //! Devices that stand in for those of a capture: their objects are guessed from what peers ask for.
 //!
 //! Queue pairs exist that requests are for, in the state to receive and with the sequence number of
-//! the first request; regions exist that requests name, as long as all of them reach, with all
-//! rights; a receive is posted for each message that takes one. Memory is zero. What a device answers
+//! the first request; shared receive queues for XRC that requests name; regions exist that requests name,
+//! as long as all of them reach, with all rights; a receive is posted for each message that takes one. Memory is zero. What a device answers
 //! then is what a device answers that everything was prepared for.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,10 @@ use std::fmt;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::verbs::{
     Access, AddressVector, CqId, Gid, Key, Mtu, PdId, Psn, QpAttributeMask as M, QpAttributes,
-    QpCapabilities, QpCreateFlags, QpInit, QpNum, QpState, QpType, RecvWr, Sge, Wc,
+    QpCapabilities, QpCreateFlags, QpInit, QpNum, QpState, QpType, RecvWr, Sge, SrqAttributes,
+    SrqInit, SrqNum, Wc, XrcSrq, XrcdId,
 };
-use softrnic_model::wire::{OpcodeFacts, Operation, Packet, RoceFrame, Service};
+use softrnic_model::wire::{AtomicEth, OpcodeFacts, Operation, Packet, Reth, RoceFrame, Service};
 use softrnic_model::{Device, DeviceConfig, FrameOut, Instant};
 use softrnic_transport::sim::SimMemory;
 
@@ -46,9 +47,13 @@ struct StandIn {
     device: Device,
     memory: SimMemory,
     cq: CqId,
+    /// The domain of all objects, and that of the XRC targets and queues, once there is one.
+    pd: Option<PdId>,
+    xrcd: Option<XrcdId>,
     /// Their numbers in the capture, and here.
     qps: BTreeMap<u32, QpNum>,
     keys: BTreeMap<u32, Key>,
+    srqs: BTreeMap<u32, SrqNum>,
 }
 
 /// See the module.
@@ -78,7 +83,8 @@ const fn qp_type(service: Service) -> Option<QpType> {
         Service::Rc => Some(QpType::Rc),
         Service::Uc => Some(QpType::Uc),
         Service::Ud => Some(QpType::Ud),
-        Service::Rd | Service::Cnp | Service::Xrc => None,
+        Service::Xrc => Some(QpType::XrcRecv),
+        Service::Rd | Service::Cnp => None,
     }
 }
 
@@ -90,6 +96,7 @@ impl StandIns {
     pub fn guess<'a, 'b: 'a>(frames: impl Iterator<Item = &'a RoceFrame<'b>>) -> Self {
         let mut qps: BTreeMap<(Gid, u32), Seen> = BTreeMap::new();
         let mut spans: BTreeMap<(Gid, u32), Span> = BTreeMap::new();
+        let mut queues: BTreeMap<(Gid, u32), u32> = BTreeMap::new();
         for frame in frames {
             let Ok(packet) = Packet::parse(frame.packet) else { continue };
             let Some(facts) = packet.opcode.facts() else { continue };
@@ -97,12 +104,16 @@ impl StandIns {
                 continue;
             }
             note_qp(&mut qps, frame, &packet, facts);
+            note_queue(&mut queues, frame.route.dst, &packet, facts);
             note_region(&mut spans, frame.route.dst, &packet);
         }
         let mut all =
             Self { devices: BTreeMap::new(), assumptions: Vec::new(), now: Instant::ZERO };
         for ((dst, number), seen) in qps {
             all.add_qp(dst, number, &seen);
+        }
+        for ((dst, number), receives) in queues {
+            all.add_queue(dst, number, receives);
         }
         for ((dst, key), span) in spans {
             all.add_region(dst, key, span);
@@ -132,6 +143,17 @@ impl StandIns {
             None => {
                 format!("{dst}: queue pair {number:#08x} has no place; its requests are not fed")
             }
+        };
+        self.assume(text);
+    }
+
+    fn add_queue(&mut self, dst: Gid, number: u32, receives: u32) {
+        let Some(device) = self.devices.get_mut(&dst) else { return };
+        let text = match device.add_queue(number, receives) {
+            Some(()) => {
+                format!("{dst}: shared receive queue {number:#08x} has {receives} receives")
+            }
+            None => format!("{dst}: shared receive queue {number:#08x} has no place"),
         };
         self.assume(text);
     }
@@ -184,8 +206,28 @@ fn note_qp(
     if !facts.place.ends() {
         seen.piece = seen.piece.max(packet.payload.len());
     }
+    // What an XRC target receives comes into a queue that the packet names.
+    if qp_type != QpType::XrcRecv {
+        seen.receives = seen.receives.saturating_add(receives_of(packet, facts));
+    }
+}
+
+/// Receives that are over with a packet.
+fn receives_of(packet: &Packet<'_>, facts: &OpcodeFacts) -> u32 {
     let takes = facts.operation == Operation::Send || packet.imm_dt().is_some();
-    seen.receives = seen.receives.saturating_add(u32::from(takes && facts.place.ends()));
+    u32::from(takes && facts.place.ends())
+}
+
+fn note_queue(
+    queues: &mut BTreeMap<(Gid, u32), u32>,
+    dst: Gid,
+    packet: &Packet<'_>,
+    facts: &OpcodeFacts,
+) {
+    if let Some(xrc) = packet.xrc_eth() {
+        let receives = queues.entry((dst, xrc.srq())).or_insert(0);
+        *receives = receives.saturating_add(receives_of(packet, facts));
+    }
 }
 
 fn note_region(spans: &mut BTreeMap<(Gid, u32), Span>, dst: Gid, packet: &Packet<'_>) {
@@ -205,16 +247,55 @@ impl StandIn {
         let mut device = Device::new(DeviceConfig { gids: vec![gid], ..DeviceConfig::default() });
         let cq = device.create_cq(1 << 16).unwrap_or(CqId(0));
         let memory = SimMemory::default();
-        Self { device, memory, cq, qps: BTreeMap::new(), keys: BTreeMap::new() }
+        let (qps, keys, srqs) = Default::default();
+        Self { device, memory, cq, pd: None, xrcd: None, qps, keys, srqs }
     }
 
+    /// The one protection domain.
     fn pd(&mut self) -> Option<PdId> {
-        // The first domain that is made is the only one.
-        if self.qps.is_empty() && self.keys.is_empty() {
-            return self.device.alloc_pd().ok();
+        if self.pd.is_none() {
+            self.pd = self.device.alloc_pd().ok();
         }
-        let qp = self.qps.values().next()?;
-        Some(self.device.query_qp(*qp).ok()?.1.pd)
+        self.pd
+    }
+
+    /// The one domain of XRC.
+    fn xrcd(&mut self) -> Option<XrcdId> {
+        if self.xrcd.is_none() {
+            self.xrcd = self.device.open_xrcd().ok();
+        }
+        self.xrcd
+    }
+
+    /// Memory into which all receives of one queue go.
+    fn landing(&mut self, pd: PdId) -> Option<Sge> {
+        let memory = self.memory.add(vec![0; RECEIVE as usize]);
+        let access = Access::LOCAL_WRITE;
+        let length = RECEIVE.into();
+        let spec = RegionSpec { pd, memory, memory_offset: 0, addr: 0, length, access };
+        let lkey = self.device.register(spec).ok()?;
+        Some(Sge { addr: 0, length: RECEIVE, lkey })
+    }
+
+    /// A shared receive queue for XRC.
+    fn add_queue(&mut self, number: u32, receives: u32) -> Option<()> {
+        if self.srqs.len() >= OBJECTS_MAX {
+            return None;
+        }
+        let (pd, xrcd) = (self.pd()?, self.xrcd()?);
+        let receives = receives.min(RECEIVES_MAX);
+        let attributes = SrqAttributes { max_wr: receives.max(1), max_sge: 1, srq_limit: 0 };
+        let xrc = Some(XrcSrq { xrcd, cq: self.cq });
+        let srq = self.device.create_srq_ex(&SrqInit { pd, attributes, xrc }).ok()?;
+        if receives > 0 {
+            let sges = [self.landing(pd)?];
+            for wr_id in 1..=receives {
+                let wr = RecvWr { wr_id: wr_id.into(), sges: &sges };
+                self.device.post_srq_recv(srq, &wr).ok()?;
+            }
+        }
+        self.srqs.insert(number, self.device.srq_number(srq).ok()?);
+        Some(())
     }
 
     fn add_qp(&mut self, number: u32, seen: &Seen) -> Option<()> {
@@ -222,6 +303,8 @@ impl StandIn {
             return None;
         }
         let pd = self.pd()?;
+        let is_target = seen.qp_type == QpType::XrcRecv;
+        let xrcd = if is_target { Some(self.xrcd()?) } else { None };
         let receives = seen.receives.min(RECEIVES_MAX);
         let init = QpInit {
             pd,
@@ -229,7 +312,7 @@ impl StandIn {
             send_cq: self.cq,
             recv_cq: self.cq,
             srq: None,
-            xrcd: None,
+            xrcd,
             cap: QpCapabilities {
                 max_send_wr: 1,
                 max_recv_wr: receives.max(1),
@@ -263,17 +346,7 @@ impl StandIn {
         let init = QpAttributes { state: QpState::Init, ..attributes };
         self.device.modify_qp(qp, &init, M::STATE | M::PKEY_INDEX | M::PORT | own).ok()?;
         if receives > 0 {
-            let memory = self.memory.add(vec![0; RECEIVE as usize]);
-            let spec = RegionSpec {
-                pd,
-                memory,
-                memory_offset: 0,
-                addr: 0,
-                length: RECEIVE.into(),
-                access: all,
-            };
-            let lkey = self.device.register(spec).ok()?;
-            let sges = [Sge { addr: 0, length: RECEIVE, lkey }];
+            let sges = [self.landing(pd)?];
             for wr_id in 1..=receives {
                 let wr = RecvWr { wr_id: wr_id.into(), sges: &sges };
                 self.device.post_recv(qp, &wr).ok()?;
@@ -348,23 +421,37 @@ impl StandIn {
     /// The packet with the numbers that objects have here.
     fn translated(&self, packet: &Packet<'_>, qp: QpNum) -> Vec<u8> {
         let mut bytes = packet.as_bytes().to_vec();
-        let [_, number @ ..] = qp.get().to_be_bytes();
-        bytes[5..8].copy_from_slice(&number);
-        let key = packet.reth().map(|reth| reth.rkey());
-        let key = key.or_else(|| packet.atomic_eth().map(|eth| eth.rkey()));
-        if let Some(here) = key.and_then(|key| self.keys.get(&key.0)) {
-            // Behind the BTH, a FLUSH header if there is one, and the address.
-            let at = 12 + if packet.feth().is_some() { 4 } else { 0 } + 8;
-            if let Some(place) = bytes.get_mut(at..at + 4) {
-                place.copy_from_slice(&here.0.to_be_bytes());
+        let mut put = |at: Option<usize>, number: [u8; 4], first: usize| {
+            let place = at.and_then(|at| bytes.get_mut(at + first..at + 4));
+            if let Some(place) = place {
+                place.copy_from_slice(&number[first..]);
+            }
+        };
+        // Of a word that holds a number of 24 bits the first byte says something else.
+        put(Some(4), qp.get().to_be_bytes(), 1);
+        let (reth, atomic) = (packet.reth(), packet.atomic_eth());
+        let keys = [
+            (reth.map(Reth::rkey), offset_of(packet, reth)),
+            (atomic.map(AtomicEth::rkey), offset_of(packet, atomic)),
+        ];
+        for (key, at) in keys {
+            if let Some(here) = key.and_then(|key| self.keys.get(&key.0)) {
+                // Behind the address.
+                put(at.map(|at| at + 8), here.0.to_be_bytes(), 0);
             }
         }
-        if packet.deth().is_some()
-            && let Some(place) = bytes.get_mut(12..16)
-        {
-            // Any Q_Key is the right one.
-            place.copy_from_slice(&[0; 4]);
+        let xrc = packet.xrc_eth();
+        if let Some(here) = xrc.and_then(|xrc| self.srqs.get(&xrc.srq())) {
+            put(offset_of(packet, xrc), here.get().to_be_bytes(), 1);
         }
+        // Any Q_Key is the right one.
+        put(offset_of(packet, packet.deth()), [0; 4], 0);
         bytes
     }
+}
+
+/// Where a header of a packet begins in it, if it has one.
+fn offset_of<H>(packet: &Packet<'_>, header: Option<&H>) -> Option<usize> {
+    let begins = std::ptr::from_ref(header?).addr();
+    begins.checked_sub(packet.as_bytes().as_ptr().addr())
 }

@@ -1,8 +1,11 @@
 //! What a packet means.
 
 use softrnic_model::Instant;
+use softrnic_model::verbs::QpNum;
 use softrnic_model::wire::{NakCode, Operation, Packet, RoceFrame, Syndrome, rnr_timer_ns};
 use softrnic_transport::tap::{Direction, Line};
+
+use super::cm;
 
 /// A frame as a line of a trace, and what it means in sentences.
 #[must_use]
@@ -72,6 +75,9 @@ pub(super) fn sentences(packet: &Packet<'_>) -> Vec<String> {
     if let Some(deth) = packet.deth() {
         let (from, qkey) = (deth.src_qp().get(), deth.qkey());
         all.push(format!("a datagram of queue pair {from:#08x}, with the Q_Key {qkey:#010x}"));
+    }
+    if packet.deth().is_some() && bth.dest_qp() == QpNum::GSI {
+        all.extend(cm::sentences(packet.payload));
     }
     if let Some(xrc) = packet.xrc_eth() {
         all.push(format!("for the shared receive queue {:#08x}", xrc.srq()));

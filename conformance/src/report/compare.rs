@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Report, Status};
+use super::{CaseResult, Report, Status};
 
 /// Cases that did not go the same way everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,42 @@ pub struct Row {
     pub statuses: Vec<Option<Status>>,
     /// What was found, on each device.
     pub messages: Vec<String>,
+    /// The same without what differs from case to case: of a deviation, what is declared.
+    pub gist: Vec<String>,
+}
+
+/// Cases in which the devices differ in the same way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group<'a> {
+    /// The cases, in order.
+    pub rows: Vec<&'a Row>,
+    /// What was found in all of them, on each device.
+    pub gist: &'a [String],
+}
+
+impl Matrix {
+    /// Its rows, those together in which the same was found.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for row in &self.rows {
+            let alike = |group: &&mut Group<'_>| {
+                group.gist == row.gist && group.rows[0].statuses == row.statuses
+            };
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.rows.push(row),
+                None => groups.push(Group { rows: vec![row], gist: &row.gist }),
+            }
+        }
+        groups
+    }
+}
+
+fn gist_of(result: &CaseResult) -> String {
+    match &result.declared {
+        Some(declared) => declared.to_string(),
+        None => result.message.clone(),
+    }
 }
 
 /// Puts result files side by side.
@@ -36,9 +72,11 @@ pub fn compare(reports: &[Report]) -> Matrix {
                 case: result.name.clone(),
                 statuses: vec![None; reports.len()],
                 messages: vec![String::new(); reports.len()],
+                gist: vec![String::new(); reports.len()],
             });
             row.statuses[at] = Some(result.status);
-            row.messages[at].clone_from(&result.message);
+            row.messages[at] = result.told();
+            row.gist[at] = gist_of(result);
         }
     }
     let total = cases.len();
@@ -76,5 +114,30 @@ mod tests {
         let names: Vec<&str> = matrix.rows.iter().map(|row| row.case.as_str()).collect();
         assert_eq!(names, ["ud/b/one", "ud/c/new"]);
         assert_eq!(matrix.rows[1].statuses, [None, Some(Status::Pass)]);
+        assert_eq!(matrix.groups().len(), 2);
+    }
+
+    #[test]
+    fn a_difference_of_many_cases_is_one() {
+        let mut one = report();
+        let mut two = report();
+        one.results.clear();
+        two.results.clear();
+        for name in ["uc/a/one", "uc/b/one", "uc/c/one"] {
+            one.results.push(result(name, Status::Pass));
+            let mut other = result(name, Status::Deviation);
+            let (difference, reason) = ("d".into(), "r".into());
+            other.message = format!("of {name}");
+            other.declared = Some(crate::report::Declared { difference, reason });
+            two.results.push(other);
+        }
+        two.results[2].declared = None;
+        let matrix = compare(&[one, two]);
+        let groups = matrix.groups();
+        let sizes: Vec<usize> = groups.iter().map(|group| group.rows.len()).collect();
+        assert_eq!(sizes, [2, 1]);
+        assert_eq!(groups[0].gist, ["", "d (r)"]);
+        assert_eq!(groups[1].gist, ["", "of uc/c/one"]);
+        assert_eq!(matrix.rows[0].messages, ["", "d (r): of uc/a/one"]);
     }
 }

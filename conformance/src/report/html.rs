@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::junit::escape;
-use super::{CaseResult, Report, Status};
+use super::{CaseResult, Report, Status, reasons};
 use crate::rules::{Rule, family_of};
 
-/// The results as a page. `rules` are all that there are, also those without cases.
+/// The results as a page. `rules` are all that there are, also those without cases; `judge` says which
+/// program has judged, and when.
 #[must_use]
-pub fn html(report: &Report, rules: &BTreeMap<String, Rule>) -> String {
+pub fn html(report: &Report, rules: &BTreeMap<String, Rule>, judge: &str) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write_page(&mut out, report, rules);
+    let _ = write_page(&mut out, report, rules, judge);
     out
 }
 
@@ -23,6 +24,7 @@ fn write_page(
     out: &mut String,
     report: &Report,
     rules: &BTreeMap<String, Rule>,
+    judge: &str,
 ) -> std::fmt::Result {
     let device = escape(&report.device);
     writeln!(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">")?;
@@ -30,12 +32,14 @@ fn write_page(
     writeln!(out, "<h1>Conformance of {device}</h1>")?;
     writeln!(
         out,
-        "<p>Judged by softrnic {} in {}.{:03} s.</p>",
-        escape(&report.judge),
+        "<p>Judged by {} in {}.{:03} s.</p>",
+        escape(judge),
         report.took_ms / 1000,
         report.took_ms % 1000
     )?;
+    write_failures(out, report)?;
     write_table(out, report)?;
+    write_reasons(out, report)?;
     let results = report.by_rule();
     let mut family = "";
     // Rules in the order of families; what has cases but no page is shown all the same.
@@ -50,6 +54,44 @@ fn write_page(
         write_rule(out, id, rules.get(id), cases)?;
     }
     writeln!(out, "</body></html>")
+}
+
+/// What has failed, with a link to each.
+fn write_failures(out: &mut String, report: &Report) -> std::fmt::Result {
+    let failed = report.results.iter().filter(|result| result.status.is_failure());
+    let failed: Vec<&CaseResult> = failed.collect();
+    if failed.is_empty() {
+        return writeln!(out, "<p id=\"failures\">No case failed.</p>");
+    }
+    writeln!(out, "<h2 id=\"failures\">{} failures</h2>\n<ul>", failed.len())?;
+    for case in failed {
+        let (status, class, name) = (case.status, class(case.status), escape(&case.name));
+        let message = escape(&case.message);
+        writeln!(
+            out,
+            "<li><b class=\"{class}\">{status}</b> <a href=\"#{name}\">{name}</a>: {message}</li>"
+        )?;
+    }
+    writeln!(out, "</ul>")
+}
+
+/// Why cases were not judged, or may differ.
+fn write_reasons(out: &mut String, report: &Report) -> std::fmt::Result {
+    let reasons = reasons(report);
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<h2 id=\"reasons\">Not judged, or judged otherwise</h2>\n<ul>")?;
+    for reason in reasons {
+        let (class, example) = (class(reason.status), escape(&reason.example));
+        let (kind, text, cases) = (reason.kind(), escape(&reason.text), reason.cases);
+        writeln!(
+            out,
+            "<li><b class=\"{class}\">{kind}</b> {cases} &times; {text}, such as \
+             <a href=\"#{example}\">{example}</a></li>"
+        )?;
+    }
+    writeln!(out, "</ul>")
 }
 
 fn write_table(out: &mut String, report: &Report) -> std::fmt::Result {
@@ -106,9 +148,19 @@ fn write_rule(
     for case in cases {
         let (status, class) = (case.status, class(case.status));
         let variant = case.name.strip_prefix(id).unwrap_or(&case.name).trim_start_matches('/');
-        write!(out, "<li><b class=\"{class}\">{status}</b> {}", escape(variant))?;
-        if !case.message.is_empty() {
-            write!(out, ": {}", escape(&case.message))?;
+        let name = escape(&case.name);
+        write!(out, "<li id=\"{name}\"><b class=\"{class}\">{status}</b> {}", escape(variant))?;
+        let told = case.told();
+        if !told.is_empty() {
+            write!(out, ": {}", escape(&told))?;
+        }
+        if !case.left_out.is_empty() {
+            write!(out, " <span class=\"clause\">(not {})</span>", escape(&case.left_out))?;
+        }
+        for (what, text) in [("expected", &case.expected), ("got", &case.got)] {
+            if let Some(text) = text {
+                write!(out, "<br><b>{what}</b> {}", escape(text))?;
+            }
         }
         if !case.ladder.is_empty() {
             write_ladder(out, case)?;
@@ -123,6 +175,8 @@ fn write_ladder(out: &mut String, case: &CaseResult) -> std::fmt::Result {
     for rung in &case.ladder {
         let arrow = match rung.who.as_str() {
             "peer" => "peer &rarr;",
+            "a" => "a &rarr;",
+            "b" => "&larr; b",
             "device" => "&larr; device",
             other => other,
         };
@@ -150,12 +204,20 @@ mod tests {
             line: 1,
         };
         let rules = ["uc/a", "uc/without-case"].map(|id| (id.to_owned(), rule(id)));
-        let page = html(&report(), &BTreeMap::from(rules));
+        let page = html(&report(), &BTreeMap::from(rules), "softrnic 1");
         assert!(page.contains("What &lt;must&gt; happen."));
         assert!(page.contains("Clause: C9-1 (a source)"));
         assert!(page.contains("<h3>uc/without-case</h3>") && page.contains("no case in this run"));
         assert!(page.contains("<h3>ud/b</h3>"), "a case whose rule has no page is shown");
         assert!(page.contains("expected: NAK_PSN psn=0"));
+        assert!(page.contains("Judged by softrnic 1 in 0.005 s."));
+        let [top, _] = [0, 1].map(|at| page.split("<table>").nth(at).unwrap());
+        assert!(top.contains("<h2 id=\"failures\">2 failures</h2>"), "{top}");
+        for failed in ["uc/a/two", "ud/b/two"] {
+            assert!(top.contains(&format!("<a href=\"#{failed}\">")), "{top}");
+            assert!(page.contains(&format!("<li id=\"{failed}\">")), "{page}");
+        }
+        assert!(page.contains("<b class=\"na\">n/a</b> 1 &times; &lt;because&gt;"));
         assert!(!page.contains("<because>"));
         assert!(!page.contains("http"), "nothing is fetched");
     }

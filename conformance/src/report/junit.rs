@@ -47,7 +47,7 @@ fn write_suites(out: &mut String, report: &Report) -> std::fmt::Result {
                 escape(name.trim_start_matches('/')),
                 seconds(result.took_us)
             )?;
-            let message = escape(&result.message);
+            let message = escape(&result.told());
             match result.status {
                 Status::Pass => writeln!(out, "/>")?,
                 Status::NotApplicable | Status::Deviation => {
@@ -56,6 +56,11 @@ fn write_suites(out: &mut String, report: &Report) -> std::fmt::Result {
                 }
                 Status::Fail | Status::StaleDeviation => {
                     write!(out, "><failure message=\"{message}\">")?;
+                    for (what, text) in [("expected", &result.expected), ("got", &result.got)] {
+                        if let Some(text) = text {
+                            writeln!(out, "{what}: {}", escape(text))?;
+                        }
+                    }
                     for rung in &result.ladder {
                         writeln!(out, "{}", escape(&rung.to_string()))?;
                     }

@@ -1,8 +1,10 @@
 //! Results: what is written to files, compared, and shown.
 
 mod compare;
+mod document;
 mod html;
 mod junit;
+mod reasons;
 mod table;
 
 use std::collections::BTreeMap;
@@ -11,27 +13,27 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::deviation::Deviation;
 use crate::rules::family_of;
 use crate::wire::Rung;
 
-pub use compare::{Matrix, compare};
+pub use compare::{Group, Matrix, Row, compare};
+pub use document::{Document, DocumentError};
 pub use html::html;
 pub use junit::junit;
+pub use reasons::{Reason, reasons};
 pub use table::table;
 
-/// The number of the form that result files have.
-const FORM: u32 = 1;
-
-/// All results of a run.
+/// All results of a run: one device, or a world of devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// The form of the file.
-    pub form: u32,
     /// What was judged.
     pub device: String,
-    /// The version of the judge.
-    pub judge: String,
+    /// The profile of its devices, if that could be chosen.
+    pub profile: Option<String>,
+    /// Where all chance came from, if it was under control.
+    pub seed: Option<u64>,
     /// How long it took, in milliseconds.
     pub took_ms: u64,
     /// Case by case.
@@ -51,11 +53,57 @@ pub struct CaseResult {
     /// Why, unless it passed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// What is declared of it, of a deviation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<Declared>,
+    /// What the device did, where that can be said apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub got: Option<String>,
+    /// What it should have done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// What of it could not be asked, and why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub left_out: String,
     /// How long it took, in microseconds.
     pub took_us: u64,
     /// What happened, of one that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ladder: Vec<Rung>,
+}
+
+/// What is declared of a deviation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Declared {
+    /// What the device does instead.
+    pub difference: String,
+    /// Why that is known, or excused.
+    pub reason: String,
+}
+
+impl From<&Deviation> for Declared {
+    fn from(deviation: &Deviation) -> Self {
+        let Deviation { difference, reason, .. } = deviation.clone();
+        Self { difference, reason }
+    }
+}
+
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.difference, self.reason)
+    }
+}
+
+impl CaseResult {
+    /// Why it did not pass, as a sentence: what is declared first.
+    #[must_use]
+    pub fn told(&self) -> String {
+        match &self.declared {
+            Some(declared) => format!("{declared}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
 }
 
 /// How a case went, given what is declared of the device.
@@ -98,52 +146,18 @@ impl fmt::Display for Status {
     }
 }
 
-/// Why a result file cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReportError(String);
-
-impl fmt::Display for ReportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ReportError {}
-
 impl Report {
     /// The results of a run.
     #[must_use]
     pub fn new(device: String, took: Duration, results: Vec<CaseResult>) -> Self {
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let judge = env!("CARGO_PKG_VERSION").to_owned();
-        Self { form: FORM, device, judge, took_ms, results }
+        Self { device, profile: None, seed: None, took_ms, results }
     }
 
-    /// Reads a result file.
-    ///
-    /// # Errors
-    /// What is wrong with it, and where.
-    pub fn from_json(text: &str) -> Result<Self, ReportError> {
-        let told = |error: serde_json::Error| ReportError(error.to_string());
-        let value: serde_json::Value = serde_json::from_str(text).map_err(told)?;
-        match value.get("form").and_then(serde_json::Value::as_u64) {
-            Some(form) if form == u64::from(FORM) => {}
-            Some(form) => {
-                let why =
-                    format!("line 1: form {form} is not one that this program reads ({FORM})");
-                return Err(ReportError(why));
-            }
-            None => return Err(ReportError("line 1: no result file: it has no \"form\"".into())),
-        }
-        // Read again from the text, for the line of what is wrong.
-        serde_json::from_str(text).map_err(told)
-    }
-
-    /// The text of a result file.
+    /// The same, of devices of this profile, whose chance came from this seed.
     #[must_use]
-    pub fn to_json(&self) -> String {
-        // Nothing in it can fail to be written.
-        serde_json::to_string_pretty(self).unwrap_or_default()
+    pub fn of(self, profile: Option<String>, seed: Option<u64>) -> Self {
+        Self { profile, seed, ..self }
     }
 
     /// How many went how, by family in the order of the cases; the last entry is all of them.
@@ -230,7 +244,23 @@ pub(crate) mod tests {
             expected: Some("NAK_PSN psn=0".into()),
         };
         let ladder = if status == Status::Fail { vec![rung] } else { Vec::new() };
-        CaseResult { rule, name: name.into(), status, message, took_us: 10, ladder }
+        let (got, expected) = (None, None);
+        let name = name.to_owned();
+        let left_out = String::new();
+        let declared = None;
+        let took_us = 10;
+        CaseResult {
+            rule,
+            name,
+            status,
+            message,
+            declared,
+            got,
+            expected,
+            left_out,
+            took_us,
+            ladder,
+        }
     }
 
     pub(crate) fn report() -> Report {
@@ -244,28 +274,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_result_file_is_read_back() {
+    fn results_are_counted_by_family() {
         let report = report();
-        assert_eq!(Report::from_json(&report.to_json()), Ok(report.clone()));
         assert!(report.has_failed());
         let tally = report.tally();
         assert_eq!(tally.len(), 3);
         assert_eq!((tally[0].0.as_str(), tally[0].1.cases(), tally[0].1.rules.len()), ("uc", 2, 1));
         assert_eq!(tally[2].1.counts, [1, 1, 1, 0, 1]);
-    }
-
-    #[test]
-    fn what_is_wrong_with_a_result_file_is_told() {
-        for (text, why) in [
-            ("", "EOF while parsing a value at line 1 column 0"),
-            ("{}", "line 1: no result file: it has no \"form\""),
-            ("{\"form\": 7}", "line 1: form 7 is not one that this program reads (1)"),
-            (
-                "{\"form\": 1,\n\"device\": 3}",
-                "invalid type: integer `3`, expected a string at line 2 column 11",
-            ),
-        ] {
-            assert_eq!(Report::from_json(text).unwrap_err().to_string(), why);
-        }
     }
 }

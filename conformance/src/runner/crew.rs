@@ -9,9 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Options, run_case};
+use super::{Ended, Options, run_case};
 use crate::case::{Case, Verdict};
-use crate::wire::Rung;
 use crate::world::World;
 
 /// A case that has ended.
@@ -22,9 +21,7 @@ pub struct Ran {
     /// Its whole name.
     pub name: String,
     /// How it went.
-    pub verdict: Verdict,
-    /// What happened, in order.
-    pub ladder: Vec<Rung>,
+    pub(super) ended: Ended,
     /// How long it took.
     pub took: Duration,
 }
@@ -83,7 +80,7 @@ pub(super) fn run(
     }
     let lost = |case| {
         let why = "the thread that took it did not come back in time".into();
-        ran(case, Verdict::Fail(why), Vec::new(), options.limit)
+        ran(case, Ended::new(Verdict::Fail(why), Vec::new()), options.limit)
     };
     let places = results.into_iter().zip(&crew.work.cases);
     places.map(|(result, case)| result.unwrap_or_else(|| lost(case))).collect()
@@ -152,12 +149,12 @@ impl Crew {
         let case = &self.work.cases[number];
         let why =
             format!("it did not end within {} s: the device hangs or is dead", limit.as_secs());
-        Some((number, ran(case, Verdict::Fail(why), Vec::new(), limit)))
+        Some((number, ran(case, Ended::new(Verdict::Fail(why), Vec::new()), limit)))
     }
 }
 
-fn ran(case: &Case, verdict: Verdict, ladder: Vec<Rung>, took: Duration) -> Ran {
-    Ran { rule: case.rule.to_string(), name: case.name(), verdict, ladder, took }
+fn ran(case: &Case, ended: Ended, took: Duration) -> Ran {
+    Ran { rule: case.rule.to_string(), name: case.name(), ended, took }
 }
 
 /// What a thread does: one case after the other, until there are no more or nobody listens.
@@ -170,12 +167,12 @@ fn labour(worker: usize, work: &Work, tell: &Sender<Told>) {
         }
         let began = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| run_case(case, &*work.world)));
-        let (verdict, ladder) = outcome.unwrap_or_else(|panic| {
+        let ended = outcome.unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().map(String::as_str);
             let said = said.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("");
-            (Verdict::Fail(format!("it panicked: {said}")), Vec::new())
+            Ended::new(Verdict::Fail(format!("it panicked: {said}")), Vec::new())
         });
-        let ran = Box::new(ran(case, verdict, ladder, began.elapsed()));
+        let ran = Box::new(ran(case, ended, began.elapsed()));
         if tell.send(Told::Ended { worker, case: number, ran }).is_err() {
             return;
         }
@@ -190,6 +187,7 @@ mod tests {
     use crate::case::{Problem, verbs};
     use crate::stage::Stage;
     use crate::wire::Bench;
+    use crate::world::Asked;
     use softrnic_model::profile::Profile;
 
     /// Has no devices; some of them take for ever to be opened.
@@ -202,8 +200,8 @@ mod tests {
         fn profile(&self) -> Option<Profile> {
             None
         }
-        fn stage(&self, profile: Option<Profile>) -> Result<Stage, Problem> {
-            match profile.map(|profile| profile.name) {
+        fn stage(&self, asked: &Asked) -> Result<Stage, Problem> {
+            match asked.profile.map(|profile| profile.name) {
                 Some("strict") => loop {
                     thread::park();
                 },
@@ -215,7 +213,7 @@ mod tests {
                 _ => Err(Problem::NotApplicable("nothing here".into())),
             }
         }
-        fn bench(&self, _profile: Option<Profile>) -> Result<Box<dyn Bench>, Problem> {
+        fn bench(&self, _: &Asked) -> Result<Box<dyn Bench>, Problem> {
             Err(Problem::Failed("nothing here".into()))
         }
     }
@@ -232,15 +230,15 @@ mod tests {
         let options = Options { limit: Duration::from_millis(900), jobs: 1 };
         let mut seen = 0;
         let ran = run(cases, Box::new(Nowhere), &options, &mut |progress| seen = progress.done);
-        let failed = |at: usize| match &ran[at].verdict {
+        let failed = |at: usize| match &ran[at].ended.verdict {
             Verdict::Fail(why) => why.as_str(),
             Verdict::Pass | Verdict::NotApplicable(_) => "it did not",
         };
         assert_eq!(seen, 4);
-        assert_eq!(ran[0].verdict, Verdict::NotApplicable("nothing here".into()));
+        assert_eq!(ran[0].ended.verdict, Verdict::NotApplicable("nothing here".into()));
         assert_eq!(failed(1), "it did not end within 0 s: the device hangs or is dead");
         assert_eq!(failed(2), "it panicked: no wings");
-        assert_eq!(ran[3].verdict, ran[0].verdict);
+        assert_eq!(ran[3].ended.verdict, ran[0].ended.verdict);
     }
 
     #[test]
@@ -252,6 +250,6 @@ mod tests {
         let options = Options { limit: Duration::from_millis(200), jobs: 2 };
         let ran = run(cases, Box::new(Nowhere), &options, &mut |_| {});
         assert_eq!(ran.len(), NAMES.len());
-        assert!(ran.iter().all(|ran| matches!(ran.verdict, Verdict::Fail(_))), "{ran:?}");
+        assert!(ran.iter().all(|ran| matches!(ran.ended.verdict, Verdict::Fail(_))), "{ran:?}");
     }
 }

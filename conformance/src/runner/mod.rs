@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use crate::case::{Body, Case, Problem, Verdict};
 use crate::deviation::{Deviation, Deviations};
-use crate::report::{CaseResult, Report, Status};
-use crate::script::{self, play};
+use crate::lab::Family;
+use crate::report::{CaseResult, Declared, Report, Status};
+use crate::script::{self, Played, play};
+use crate::stage::Stage;
 use crate::wire::Rung;
-use crate::world::World;
+use crate::world::{Asked, World};
 
 pub use crew::{Progress, Ran};
 
@@ -37,38 +39,95 @@ pub fn run(
     options: &Options,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Report {
-    let device = world.name();
+    let (device, seed) = (world.name(), world.seed());
+    let profile = world.profile().map(|profile| profile.name.to_owned());
     let started = std::time::Instant::now();
     let ran = crew::run(cases, world, options, progress);
     let results = ran.into_iter().map(|ran| judge(ran, deviations)).collect();
-    Report::new(device, started.elapsed(), results)
+    Report::new(device, started.elapsed(), results).of(profile, seed)
 }
 
-/// One case on one world.
-fn run_case(case: &Case, world: &dyn World) -> (Verdict, Vec<Rung>) {
-    let outcome = match &case.body {
-        Body::Verbs(act) => {
-            let stage = world.stage(case.profile);
-            return (stage.and_then(|mut stage| act(&mut stage)).into(), Vec::new());
-        }
-        Body::Script(text) => script::parse(text)
-            .map_err(|error| Problem::Failed(format!("the script is wrong: {error}"))),
-    };
-    let played = outcome.and_then(|script| {
-        let mut bench = world.bench(case.profile)?;
-        Ok(play(&script, &mut *bench))
-    });
-    match played {
-        Ok(played) => (played.verdict, played.ladder),
-        Err(problem) => (Err(problem).into(), Vec::new()),
+/// How a case ended.
+#[derive(Clone, Debug)]
+struct Ended {
+    verdict: Verdict,
+    /// What happened, in order, if it failed.
+    ladder: Vec<Rung>,
+    /// What of it could not be asked, though it has passed; empty if all was.
+    left_out: String,
+}
+
+impl Ended {
+    const fn new(verdict: Verdict, ladder: Vec<Rung>) -> Self {
+        Self { verdict, ladder, left_out: String::new() }
     }
+}
+
+/// One case on one world: over the usual version of IP, and if it passes there over others that it is
+/// about.
+fn run_case(case: &Case, world: &dyn World) -> Ended {
+    let mut ended = run_over(case, world, None);
+    for family in case.also_over() {
+        if ended.verdict != Verdict::Pass {
+            return ended;
+        }
+        let also = run_over(case, world, Some(*family));
+        match also.verdict {
+            Verdict::Pass => {}
+            Verdict::NotApplicable(why) => ended.left_out = format!("over {family}: {why}"),
+            Verdict::Fail(why) => {
+                let verdict = Verdict::Fail(format!("over {family}: {why}"));
+                ended = Ended { verdict, ..also };
+            }
+        }
+    }
+    ended
+}
+
+fn run_over(case: &Case, world: &dyn World, family: Option<Family>) -> Ended {
+    let asked = Asked { profile: case.profile, family };
+    let failed = |problem| Ended::new(Err(problem).into(), Vec::new());
+    match &case.body {
+        Body::Verbs(act) => {
+            let acted = world.stage(&asked).map(|mut stage| {
+                let outcome = act(&mut stage);
+                let ladder = ladder_of(&stage, &outcome);
+                Ended::new(outcome.into(), ladder)
+            });
+            acted.unwrap_or_else(failed)
+        }
+        Body::Script(text) => {
+            let script = script::parse(text)
+                .map_err(|error| Problem::Failed(format!("the script is wrong: {error}")));
+            let played = script.and_then(|script| {
+                let mut bench = world.bench(&asked)?;
+                Ok(play(&script, &mut *bench))
+            });
+            let ended = |Played { verdict, ladder }| Ended::new(verdict, ladder);
+            played.map_or_else(failed, ended)
+        }
+    }
+}
+
+/// What happened on a stage, with what the case has against it at the end.
+fn ladder_of(stage: &Stage, outcome: &crate::case::Outcome) -> Vec<Rung> {
+    let (what, expected) = match outcome {
+        Ok(()) | Err(Problem::NotApplicable(_)) => return Vec::new(),
+        Err(Problem::Failed(why)) => (why.clone(), None),
+        Err(Problem::Unequal { got, expected, .. }) => (got.clone(), Some(expected.clone())),
+    };
+    let mut ladder = stage.tape().ladder();
+    let at_ns = u64::try_from(stage.now().as_nanos()).unwrap_or(u64::MAX);
+    ladder.push(Rung { at_ns, who: "judge".into(), what, expected });
+    ladder
 }
 
 /// What a verdict means, given what is declared.
 fn judge(ran: Ran, deviations: &Deviations) -> CaseResult {
-    let Ran { rule, name, verdict, ladder, took } = ran;
-    let declared = deviations.find(&name);
-    let (status, message) = match (verdict, declared) {
+    let Ran { rule, name, ended, took } = ran;
+    let Ended { verdict, ladder, left_out } = ended;
+    let found = deviations.find(&name);
+    let (status, message) = match (verdict, found) {
         (Verdict::Pass, None | Some(Deviation { by_chance: true, .. })) => {
             (Status::Pass, String::new())
         }
@@ -78,7 +137,7 @@ fn judge(ran: Ran, deviations: &Deviations) -> CaseResult {
         }
         (Verdict::NotApplicable(why), _) => (Status::NotApplicable, why),
         (Verdict::Fail(why), Some(declared)) if why.contains(&declared.says) => {
-            (Status::Deviation, format!("{} ({}): {why}", declared.difference, declared.reason))
+            (Status::Deviation, why)
         }
         (Verdict::Fail(why), Some(declared)) => {
             let why = format!("not as declared ({}): {why}", declared.difference);
@@ -88,8 +147,12 @@ fn judge(ran: Ran, deviations: &Deviations) -> CaseResult {
     };
     let ladder =
         if matches!(status, Status::Fail | Status::Deviation) { ladder } else { Vec::new() };
+    let declared = found.filter(|_| status == Status::Deviation).map(Declared::from);
+    let wrong = ladder.iter().rev().find(|rung| rung.expected.is_some());
+    let (got, expected) =
+        wrong.map_or((None, None), |rung| (Some(rung.what.clone()), rung.expected.clone()));
     let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-    CaseResult { rule, name, status, message, took_us, ladder }
+    CaseResult { rule, name, status, message, declared, got, expected, left_out, took_us, ladder }
 }
 
 #[cfg(test)]
@@ -98,7 +161,7 @@ mod tests {
 
     fn ran(verdict: Verdict) -> Ran {
         let (rule, name) = ("uc/a".into(), "uc/a/b".into());
-        Ran { rule, name, verdict, ladder: Vec::new(), took: Duration::ZERO }
+        Ran { rule, name, ended: Ended::new(verdict, Vec::new()), took: Duration::ZERO }
     }
 
     #[test]

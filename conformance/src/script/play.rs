@@ -161,8 +161,11 @@ impl Player<'_> {
             Act::Event(name) => self.event(name),
             Act::NoEvent(name) => {
                 self.take_events()?;
-                let raised = self.events.contains(name);
-                if raised { wrong(format!("the event {name} was raised")) } else { Ok(()) }
+                if !self.events.contains(name) {
+                    return Ok(());
+                }
+                let why = format!("the event {name} was raised");
+                self.differs(name.clone(), "no such event".into(), why)
             }
             Act::Quiet(ns) => self.quiet(*ns),
             Act::Wait(ns) => {
@@ -181,6 +184,12 @@ impl Player<'_> {
     fn note_wrong(&mut self, at_ns: u64, who: &str, what: String, expected: String) {
         let at_ns = at_ns.saturating_sub(self.began_ns);
         self.ladder.push(Rung { at_ns, who: who.into(), what, expected: Some(expected) });
+    }
+
+    /// The judge finds `got` where there should be something else; `why` is the same as a sentence.
+    fn differs(&mut self, got: String, expected: String, why: impl Into<String>) -> Outcome<()> {
+        self.note_wrong(self.bench.now_ns(), "judge", got, expected);
+        wrong(why)
     }
 
     fn arrives(&mut self, spec: &PacketSpec) -> Outcome<()> {
@@ -298,9 +307,14 @@ impl Player<'_> {
 
     fn is_refused(&mut self, errno: &str, command: &Command) -> Outcome<()> {
         match self.execute(command) {
-            Ok(_) => wrong("it was not refused"),
+            Ok(_) => {
+                self.differs("done".into(), format!("refused with {errno}"), "it was not refused")
+            }
             Err(refusal) if refusal.errno.as_deref() == Some(errno) => Ok(()),
-            Err(refusal) => wrong(format!("it was refused otherwise: {refusal}")),
+            Err(refusal) => {
+                let why = format!("it was refused otherwise: {refusal}");
+                self.differs(refusal.to_string(), format!("refused with {errno}"), why)
+            }
         }
     }
 
@@ -453,7 +467,11 @@ impl Player<'_> {
         self.take_completions()?;
         match self.completions.first() {
             None => Ok(()),
-            Some(completion) => wrong(format!("{completion} has completed")),
+            Some(completion) => {
+                let got = completion.to_string();
+                let why = format!("{got} has completed");
+                self.differs(got, "no completion".into(), why)
+            }
         }
     }
 
@@ -481,7 +499,11 @@ impl Player<'_> {
             }
             Ok(got == expected)
         })?;
-        if is_in { Ok(()) } else { wrong(format!("it is in {got}")) }
+        if is_in {
+            return Ok(());
+        }
+        let why = format!("it is in {got}");
+        self.differs(got, expected.into(), why)
     }
 
     fn event(&mut self, name: &str) -> Outcome<()> {
@@ -495,7 +517,10 @@ impl Player<'_> {
                 self.events.remove(at);
                 Ok(())
             }
-            _ => wrong(format!("the event {name} was not raised")),
+            _ => {
+                let why = format!("the event {name} was not raised");
+                self.differs("no such event".into(), name.into(), why)
+            }
         }
     }
 
@@ -519,7 +544,11 @@ impl Player<'_> {
             End::NotApplicable(why) => End::NotApplicable(why),
         })?;
         let bad = self.bench.bad_icrc() - self.bad_icrc;
-        if bad == 0 { Ok(()) } else { wrong(format!("{bad} frames had a wrong ICRC")) }
+        if bad == 0 {
+            return Ok(());
+        }
+        let got = format!("{bad} frames had a wrong ICRC");
+        self.differs(got.clone(), "none has".into(), got)
     }
 }
 

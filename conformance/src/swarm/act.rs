@@ -84,12 +84,14 @@ impl Swarm<'_> {
             (Op::Flush, _) => self.flush(end, chance),
             (Op::Offend, _) => self.offend(end, chance),
             (Op::Blunder, _) => self.blunder(end, chance),
+            (Op::ReceiveBadly, _) => self.receive_badly(end, chance),
             (Op::Vanish, _) => self.vanish(end, chance),
             // What an initiator binds, the target does not serve: another queue pair.
             (_, Service::Xrc) => return Ok(()),
             (Op::Bind, _) => self.bind(end, chance),
             (Op::UseWindow, _) => self.use_window(end, chance),
             (Op::Unbind, _) => self.unbind(end, chance),
+            (Op::Misuse, _) => self.misuse(end, chance),
             (Op::Run | Op::Poll | Op::Part | Op::Pause | Op::Receive, _) => return Ok(()),
         };
         done.unwrap_or(Ok(()))

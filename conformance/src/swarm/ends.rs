@@ -84,6 +84,8 @@ pub(super) struct End {
     /// What may arrive here, of a service that may lose it.
     pub(super) unreliable: Unreliable,
     pub(super) receives: Receives<Pieces>,
+    /// The receive that must fail, if one waits.
+    pub(super) bad_receive: Option<u64>,
     /// Memory that late packets may still reach.
     pub(super) quarantine: Vec<(usize, Piece)>,
     pub(super) next_id: u64,

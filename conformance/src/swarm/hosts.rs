@@ -1,5 +1,6 @@
 //! Hosts: a device, the program's memory, and what the reference model knows of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use softrnic_reference::{Additions, Counts, Memory, Receives, Violation};
@@ -13,6 +14,7 @@ use softrnic_verbs::{
 use super::chance::Chance;
 use super::guarded::Guarded;
 use super::plan::Plan;
+use super::stranger::Stranger;
 use super::windows::Window;
 
 /// Rights of the one region that each host has for all.
@@ -54,6 +56,7 @@ pub(super) struct Host {
     pub(super) counts: Counts,
     pub(super) windows: Vec<Window>,
     pub(super) guarded: Guarded,
+    pub(super) stranger: Stranger,
     pub(super) parted: bool,
     pub(super) paused: bool,
     slots: Slots,
@@ -116,9 +119,11 @@ impl Host {
         let kinds = [WindowType::Type1, WindowType::Type2A, WindowType::Type2B];
         let windows = kinds.map(|kind| Window::new(&pd, kind));
         let guarded = Guarded::new(&pd)?;
+        let stranger = Stranger::new(fabric, &context)?;
         Ok(Self {
             node,
             guarded,
+            stranger,
             windows: windows.into_iter().collect::<Verb<_>>()?,
             context,
             pd,
@@ -251,12 +256,9 @@ impl Host {
         self.compare(&[Piece { slot: 0, at: 0, len }])
     }
 
-    /// The counters that the reference model counts too, and how many packets left and came.
-    pub(super) fn counted(&self) -> Result<[u64; 6], Error> {
+    /// What the device says of its counters, by their names.
+    pub(super) fn counters(&self) -> Result<BTreeMap<Cow<'static, str>, u64>, Error> {
         let counters = self.context.counters()?;
-        let of = |name: &str| {
-            counters.iter().find(|counter| counter.name == name).map_or(0, |counter| counter.value)
-        };
-        Ok(Counts::NAMES.map(of))
+        Ok(counters.into_iter().map(|counter| (counter.name, counter.value)).collect())
     }
 }

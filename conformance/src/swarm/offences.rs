@@ -94,7 +94,11 @@ impl Swarm<'_> {
             let mut posting =
                 Posting::new(Kind::Send, SendOp::Send { imm: None, invalidate: None });
             let good = sge(self.host(end), &piece);
-            posting.sges = vec![Sge { lkey: Key(good.lkey.0 ^ 1), ..good }];
+            posting.sges = if chance.percent(50) {
+                vec![Sge { lkey: Key(good.lkey.0 ^ 1), ..good }]
+            } else {
+                vec![self.host(end).stranger.sge(8)]
+            };
             posting
         } else {
             let host = self.peer_host(end);

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use softrnic_reference::{Channel, Receives, Retired, Unreliable, Violation};
+use softrnic_reference::{Channel, Frames, Receives, Retired, Unreliable, Violation};
+use softrnic_transport::sim::network::What;
 use softrnic_verbs::buffer::SharedBuffer;
 use softrnic_verbs::simulated::{Cable, Event, Fabric, FabricConfig};
 
@@ -63,15 +64,15 @@ pub fn run_told(
     steps: &[Step],
     packets: bool,
 ) -> (Result<Outcome, Failure>, Vec<String>) {
-    let words = Arc::new(std::sync::Mutex::new(Told { lines: Vec::new(), packets }));
+    let words = Arc::new(Mutex::new(Told { lines: Vec::new(), packets }));
     let outcome = guarded(plan, steps, Some(Arc::clone(&words))).map(|(outcome, _)| outcome);
-    let mut told = words.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut told = words.lock().unwrap_or_else(PoisonError::into_inner);
     let words = std::mem::take(&mut told.lines);
     drop(told);
     (outcome, words)
 }
 
-type Words = Arc<std::sync::Mutex<Told>>;
+type Words = Arc<Mutex<Told>>;
 
 /// What was done, for somebody who listens.
 pub(super) struct Told {
@@ -123,6 +124,8 @@ pub(super) struct Swarm<'a> {
     /// When hosts were tended for the last time.
     tended: Duration,
     calm: Arc<AtomicBool>,
+    /// What each host has sent, and what has come to it.
+    pub(super) wire: Arc<Mutex<Vec<[Frames; 2]>>>,
     words: Option<Words>,
 }
 
@@ -170,6 +173,7 @@ impl<'a> Swarm<'a> {
                     channel: Channel::default(),
                     unreliable: Unreliable::default(),
                     receives: Receives::new(false),
+                    bad_receive: None,
                     quarantine: Vec::new(),
                     next_id: 0,
                     failed: false,
@@ -188,20 +192,37 @@ impl<'a> Swarm<'a> {
             over: VecDeque::new(),
             tended: Duration::ZERO,
             calm,
+            wire: Arc::new(Mutex::new(vec![Default::default(); plan.hosts as usize])),
             words,
         };
         (0..swarm.ends.len()).for_each(|end| swarm.know(end));
-        if let Some(words) = &swarm.words
-            && words.lock().unwrap_or_else(std::sync::PoisonError::into_inner).packets
-        {
-            let words = Arc::clone(words);
-            let note = move |event: &Event<'_>| {
-                let line = format!("              {event}");
-                words.lock().unwrap_or_else(std::sync::PoisonError::into_inner).lines.push(line);
-            };
-            swarm.fabric.observe(Some(Box::new(note)));
-        }
+        swarm.watch_wire();
         Ok(swarm)
+    }
+
+    /// Counts all that hosts send and get, and puts it in words if somebody wants to hear of packets.
+    fn watch_wire(&self) {
+        let all = self.hosts.iter().map(|host| host.node.get() as usize);
+        let mut places = vec![usize::MAX; all.clone().max().map_or(0, |last| last + 1)];
+        all.enumerate().for_each(|(place, node)| places[node] = place);
+        let wire = Arc::clone(&self.wire);
+        let wants = |words: &&Words| words.lock().unwrap_or_else(PoisonError::into_inner).packets;
+        let words = self.words.as_ref().filter(wants).cloned();
+        self.fabric.observe(Some(Box::new(move |event: &Event<'_>| {
+            let ways = [What::Sent, What::Arrived];
+            let way = ways.iter().position(|way| *way == event.what);
+            if let Some(way) = way
+                && let Some(place) = places.get(event.node.get() as usize)
+                && let Some(frames) =
+                    wire.lock().unwrap_or_else(PoisonError::into_inner).get_mut(*place)
+            {
+                frames[way].saw(event.packet, event.route.congestion_experienced());
+            }
+            if let Some(words) = &words {
+                let line = format!("              {event}");
+                words.lock().unwrap_or_else(PoisonError::into_inner).lines.push(line);
+            }
+        })));
     }
 
     /// Enters the queue pair numbers of an end in the table of its host.
@@ -218,7 +239,7 @@ impl<'a> Swarm<'a> {
     pub(super) fn tell(&self, text: impl FnOnce() -> String) {
         if let Some(words) = &self.words {
             let line = format!("{:>12?}  {}", self.fabric.now(), text());
-            words.lock().unwrap_or_else(std::sync::PoisonError::into_inner).lines.push(line);
+            words.lock().unwrap_or_else(PoisonError::into_inner).lines.push(line);
         }
     }
 

@@ -52,6 +52,10 @@ pub enum Op {
     Offend,
     /// A request with a local key that is not right.
     Blunder,
+    /// A window is used by somebody, or in a way, that it does not serve.
+    Misuse,
+    /// A receive is of memory that the device may not write.
+    ReceiveBadly,
     /// A region is deregistered while the peer writes to it.
     Vanish,
     /// A host is parted from the others, or joined again.
@@ -61,7 +65,7 @@ pub enum Op {
 }
 
 /// How often, of so many in all.
-const WEIGHTS: [(Op, u32); 19] = [
+const WEIGHTS: [(Op, u32); 21] = [
     (Op::Run, 60),
     (Op::Poll, 50),
     (Op::Receive, 40),
@@ -78,6 +82,8 @@ const WEIGHTS: [(Op, u32); 19] = [
     (Op::Unbind, 5),
     (Op::Offend, 2),
     (Op::Blunder, 1),
+    (Op::Misuse, 3),
+    (Op::ReceiveBadly, 2),
     (Op::Vanish, 1),
     (Op::Part, 1),
     (Op::Pause, 1),
@@ -99,7 +105,11 @@ impl Step {
                 }
                 dice -= weight;
             }
-            let allowed = (errors || !matches!(op, Op::Offend | Op::Blunder | Op::Vanish))
+            let allowed = (errors
+                || !matches!(
+                    op,
+                    Op::Offend | Op::Blunder | Op::Misuse | Op::ReceiveBadly | Op::Vanish
+                ))
                 && (cuts || !matches!(op, Op::Part | Op::Pause));
             let op = if allowed { op } else { Op::Run };
             let [at, seed] = [chance.draw(), chance.draw()].map(|number| (number >> 32) as u32);

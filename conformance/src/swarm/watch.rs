@@ -4,10 +4,12 @@
     reason = "a plan bounds all lengths, and of what chance draws a part will do"
 )]
 
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use softrnic_reference::{
-    Arrival, Completion, Fate, Kind, Received, Receives, Retired, Status, Violation,
+    Arrival, Completion, Counts, Fate, Kind, Received, Receives, Retired, Status, Violation,
 };
 use softrnic_verbs::buffer::SharedBuffer;
 use softrnic_verbs::{
@@ -17,13 +19,13 @@ use softrnic_verbs::{
 use super::act::own_word;
 use super::chance::Chance;
 use super::ends::{GRH, Made, Message, Sent, Then, make};
-use super::hosts::{Piece, SHARED_WORD};
+use super::hosts::{Host, Piece, SHARED_WORD};
 use super::plan::Service;
 use super::run::{Outcome, Swarm};
 use super::windows::{Phase, Window};
 
 /// Statuses that a device of these services may report; all others are [`Status::Other`].
-const STATUSES: [(WcStatus, Status); 10] = [
+const STATUSES: [(WcStatus, Status); 11] = [
     (WcStatus::Success, Status::Success),
     (WcStatus::LocalLengthError, Status::LocalLength),
     (WcStatus::LocalProtectionError, Status::LocalProtection),
@@ -32,6 +34,7 @@ const STATUSES: [(WcStatus, Status); 10] = [
     (WcStatus::MwBindError, Status::WindowBind),
     (WcStatus::RemoteInvalidRequest, Status::RemoteInvalid),
     (WcStatus::RemoteAccessError, Status::RemoteAccess),
+    (WcStatus::RemoteOperationError, Status::RemoteOperation),
     (WcStatus::RetryExceeded, Status::RetryExceeded),
     (WcStatus::RnrRetryExceeded, Status::RnrRetryExceeded),
 ];
@@ -216,6 +219,8 @@ impl Swarm<'_> {
         let host = &mut self.hosts[host];
         host.windows[which].phase = Phase::Free;
         let piece = host.windows[which].piece.take();
+        let address = |piece: Piece| host.region.remote(piece.at as u64).addr;
+        host.windows[which].last = piece.map(address);
         host.give(piece.as_slice());
     }
 
@@ -225,13 +230,19 @@ impl Swarm<'_> {
         self.tell(|| format!("end {end}: receive {:#x} ends {status:?}", wc.wr_id));
         self.hosts[host].counts.receive(status);
         let Self { hosts, ends, .. } = self;
+        let must_fail = ends[end].bad_receive.take_if(|id| *id == wc.wr_id).is_some();
         let queue = match service {
             Service::RcShared => &mut hosts[host].shared,
             Service::Xrc => &mut hosts[host].xrc,
             Service::Rc | Service::Uc | Service::Ud => &mut ends[end].receives,
         };
         let wrong = |Violation(text)| Violation(format!("end {end}: {text}"));
-        if status == Status::Success {
+        if must_fail && status == self::status(self.plan.profile().bad_lkey) {
+            queue.take(wc.wr_id).map_err(wrong)?;
+        } else if must_fail && status != Status::Flushed {
+            let text = format!("a receive of memory that is only read ends with {status:?}");
+            return Err(wrong(Violation(text)));
+        } else if status == Status::Success {
             let pieces = queue.take(wc.wr_id).map_err(wrong)?;
             self.message(end, wc, &pieces).map_err(wrong)?;
             self.hosts[host].give(&pieces);
@@ -353,6 +364,7 @@ impl Swarm<'_> {
                 end.channel.allow_silence();
             }
             end.receives = Receives::new(false);
+            end.bad_receive = None;
             end.failed = false;
             let host = end.host;
             for (host, piece) in std::mem::take(&mut end.quarantine) {
@@ -449,6 +461,11 @@ impl Swarm<'_> {
             }
         }
         self.judge_vanished(0)?;
+        let devices: Result<Vec<_>, _> = self.hosts.iter().map(Host::counters).collect();
+        let devices = devices.map_err(|error| Violation(error.to_string()))?;
+        let again = |device: &BTreeMap<_, u64>| device.get("completer_retry_err") != Some(&0);
+        let repeated = self.plan.weather.repeats() || devices.iter().any(again);
+        let wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut packets = 0;
         for (number, host) in self.hosts.iter_mut().enumerate() {
             let wrong = |Violation(text)| Violation(format!("host {number}: {text}"));
@@ -456,8 +473,19 @@ impl Swarm<'_> {
             host.additions.check(word).map_err(wrong)?;
             host.compare_all().map_err(wrong)?;
             host.guarded.compare().map_err(wrong)?;
-            let counted = host.counted().map_err(|error| Violation(error.to_string()))?;
-            host.counts.check(counted).map_err(wrong)?;
+            host.stranger.compare().map_err(wrong)?;
+            let device = &devices[number];
+            let [sent, came] = wire[number];
+            let counts = Counts {
+                sent,
+                came,
+                failures: self.renewed,
+                repeated,
+                counts_refusals: self.plan.profile().responder_errors_counted,
+                ..host.counts
+            };
+            let of = |name: &str| device.get(name).copied().unwrap_or(0);
+            counts.check(&of).map_err(wrong)?;
             packets += traffic(host, number)?;
             events(host, number)?;
         }
@@ -472,11 +500,9 @@ impl Swarm<'_> {
 }
 
 /// Packets that a host has sent: the device must have counted those that its link has.
-fn traffic(host: &super::hosts::Host, number: usize) -> Result<u64, Violation> {
-    let counters = host.context.counters().map_err(|error| Violation(error.to_string()))?;
-    let of = |name: &str| {
-        counters.iter().find(|counter| counter.name == name).map_or(0, |counter| counter.value)
-    };
+fn traffic(host: &Host, number: usize) -> Result<u64, Violation> {
+    let counters = host.counters().map_err(|error| Violation(error.to_string()))?;
+    let of = |name: &str| counters.get(name).copied().unwrap_or(0);
     let (sent, received) = (of("tx_packets"), of("rx_packets") - of("rx_bad_icrc"));
     for (name, should) in [("sent_pkts", sent), ("rcvd_pkts", received)] {
         let is = of(name);
@@ -489,7 +515,7 @@ fn traffic(host: &super::hosts::Host, number: usize) -> Result<u64, Violation> {
 }
 
 /// Of asynchronous events there are only those of connections that had to fail.
-fn events(host: &super::hosts::Host, number: usize) -> Result<(), Violation> {
+fn events(host: &Host, number: usize) -> Result<(), Violation> {
     while let Ok(Some(event)) = host.context.next_async_event(Some(Duration::ZERO)) {
         let foreseen = matches!(
             event,

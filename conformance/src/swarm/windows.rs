@@ -23,6 +23,8 @@ pub(super) struct Window {
     /// The end that has bound it.
     pub(super) owner: usize,
     pub(super) piece: Option<Piece>,
+    /// Where it led before it was unbound.
+    pub(super) last: Option<u64>,
     /// Requests of the owner's peer that go through it now.
     pub(super) users: u32,
 }
@@ -37,6 +39,7 @@ impl Window {
             phase: Phase::Free,
             owner: 0,
             piece: None,
+            last: None,
             users: 0,
         })
     }

@@ -2,6 +2,7 @@
 //! is the script's.
 
 mod simulated;
+mod tape;
 mod udp;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use crate::lab::Waits;
 use crate::program::Program;
 
 pub use simulated::{OverFabric, Wire};
+pub use tape::Tape;
 pub use udp::{OpenError, OverUdp};
 
 /// A device under test, its program, and the wire.
@@ -80,7 +82,8 @@ pub struct Caught {
 pub struct Rung {
     /// When, in nanoseconds since the case began.
     pub at_ns: u64,
-    /// Who did it: `peer`, `device`, `program` or `judge`.
+    /// Who did it. In a script: `peer`, `device`, `program` or `judge`; between two devices, `a` and
+    /// `b`: they themselves, `program a`, `program b`, `fabric` or `judge`.
     pub who: String,
     /// What: a packet in words, a call, or what should have come.
     pub what: String,
@@ -92,9 +95,9 @@ pub struct Rung {
 impl fmt::Display for Rung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at_ns, who, what, expected } = self;
-        write!(f, "{:>9}.{:03}us {who:>7}  {what}", at_ns / 1000, at_ns % 1000)?;
+        write!(f, "{:>9}.{:03}us {who:>9}  {what}", at_ns / 1000, at_ns % 1000)?;
         match expected {
-            Some(expected) => write!(f, "\n{:>22}  expected: {expected}", ""),
+            Some(expected) => write!(f, "\n{:>24}  expected: {expected}", ""),
             None => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use softrnic_model::profile::Profile;
 use softrnic_verbs::provider::{Context, OpenFailure};
 
-use super::World;
+use super::{Asked, World};
 use crate::case::Problem;
 use crate::lab::Waits;
 use crate::stage::{RealTime, Stage};
@@ -43,16 +43,17 @@ impl World for Hardware {
         None
     }
 
-    fn stage(&self, profile: Option<Profile>) -> Result<Stage, Problem> {
-        if let Some(profile) = profile {
+    fn stage(&self, asked: &Asked) -> Result<Stage, Problem> {
+        if let Some(profile) = asked.profile {
             let why = format!("the case is about devices of the profile {profile}");
             return Err(Problem::NotApplicable(why));
         }
         let open = |end| (self.open)(end).map_err(|failure| Problem::Failed(failure.reason));
-        Ok(Stage::new([open(0)?, open(1)?], Box::new(RealTime::new(WAITS)), None))
+        let stage = Stage::new([open(0)?, open(1)?], Box::new(RealTime::new(WAITS)), None);
+        Ok(stage.over(asked.family))
     }
 
-    fn bench(&self, _: Option<Profile>) -> Result<Box<dyn Bench>, Problem> {
+    fn bench(&self, _: &Asked) -> Result<Box<dyn Bench>, Problem> {
         Err(Problem::NotApplicable(
             "packets reach a real device from another host only: conform serve there, conform --peer here".into(),
         ))

@@ -7,9 +7,9 @@ use std::time::Duration;
 use softrnic_model::profile::Profile;
 use softrnic_model::wire::ROCE_PORT;
 
-use super::World;
+use super::{Asked, World};
 use crate::case::Problem;
-use crate::lab::Waits;
+use crate::lab::{Family, Waits};
 use crate::program::{Answer, Command, Program, Remote};
 use crate::stage::Stage;
 use crate::wire::{Bench, OverUdp};
@@ -46,14 +46,20 @@ impl World for Peer {
         None
     }
 
-    fn stage(&self, _profile: Option<Profile>) -> Result<Stage, Problem> {
+    fn stage(&self, _: &Asked) -> Result<Stage, Problem> {
         Err(Problem::NotApplicable("both ends would have to be here".into()))
     }
 
-    fn bench(&self, profile: Option<Profile>) -> Result<Box<dyn Bench>, Problem> {
-        if profile.is_some() {
+    fn bench(&self, asked: &Asked) -> Result<Box<dyn Bench>, Problem> {
+        if asked.profile.is_some() {
             let why = "the profile of a device on the network cannot be chosen";
             return Err(Problem::NotApplicable(why.into()));
+        }
+        let own = self.address.map(|address| Family::of(address.into()));
+        let reached = own.unwrap_or_else(|| Family::of(self.helper.ip().into()));
+        if asked.family.is_some_and(|family| family != reached) {
+            let why = format!("the device is reached over {reached}: name another address of it");
+            return Err(Problem::NotApplicable(why));
         }
         let failed = |what: String| Problem::Failed(what);
         let mut remote = Remote::connect(self.helper)

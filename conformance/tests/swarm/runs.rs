@@ -52,3 +52,13 @@ fn a_part_of_a_schedule_is_a_schedule() {
     let every_third: Vec<Step> = steps.iter().copied().step_by(3).collect();
     run(&plan, &every_third).unwrap();
 }
+
+/// No counter of the device is left out.
+#[test]
+fn every_counter_is_compared() {
+    use softrnic_model::counters::Counter;
+    let compared: Vec<&str> = softrnic_reference::Counts::names().collect();
+    let missing = Counter::ALL.iter().filter(|counter| !compared.contains(&counter.name()));
+    assert_eq!(missing.count(), 0);
+    assert_eq!(compared.len(), Counter::ALL.len());
+}

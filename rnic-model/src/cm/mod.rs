@@ -12,8 +12,8 @@ pub mod reason;
 pub mod service;
 
 pub use machine::{
-    Accept, CommandError, Connect, Event, EventKind, Lifetimes, Listen, ListenerId, Machine,
-    MachineConfig, Outgoing, Parameters, Resolve, State, Transport,
+    Accept, CommandError, Connect, Event, EventKind, LastWords, Lifetimes, Listen, ListenerId,
+    Machine, MachineConfig, Outgoing, Parameters, Parting, Resolve, State, Transport,
 };
 pub use message::Message;
 pub use message::cell::{CommId, Guid};

@@ -5,6 +5,7 @@ use super::{Device, Shared};
 use crate::Instant;
 use crate::counters::Counter;
 use crate::memory::Memory;
+use crate::planted;
 use crate::qp::pair::Qp;
 use crate::qp::{completer, datagram, responder};
 use crate::verbs::{QpCreateFlags, QpNum, QpState, QpType};
@@ -71,6 +72,9 @@ impl Device {
             (qp_type, Service::Cnp) if qp_type.is_connected() => {
                 judge_connected(qp, route, &packet, true)?;
                 shared.count(Counter::CnpReceived);
+                if planted::has(planted::Fault::NotificationTwice) {
+                    shared.count(Counter::CnpReceived);
+                }
                 // [congestion/reaction-off]
                 if shared.reaction_point {
                     qp.requester.window.on_congestion(now);

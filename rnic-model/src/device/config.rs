@@ -130,13 +130,22 @@ mod tests {
             max_qp_wr: u32::MAX,
             max_sge: u32::MAX,
             max_pd: u32::MAX,
+            max_cq: u32::MAX,
+            max_srq: u32::MAX,
+            max_ah: u32::MAX,
             max_qp_init_rd_atom: u8::MAX,
+            core_clock_khz: 1,
+            capabilities: DeviceCapabilities::all(),
             ..ATTRIBUTES
         };
         let mut device = Device::new(DeviceConfig { attributes, ..DeviceConfig::default() });
         let granted = device.query_device();
         assert_eq!(usize::from(granted.max_qp_init_rd_atom), Reads::MAX);
         assert_eq!(granted.max_sge, 255);
+        assert_eq!((granted.max_qp, granted.max_qp_wr), (65_535, 1 << 24));
+        assert_eq!([granted.max_cq, granted.max_srq, granted.max_ah], [65_536; 3]);
+        assert_eq!(granted.core_clock_khz, 1_000_000, "completions are stamped in nanoseconds");
+        assert_eq!(granted.capabilities, ATTRIBUTES.capabilities);
         let made = core::iter::from_fn(|| device.alloc_pd().ok()).count();
         assert_eq!(u32::try_from(made), Ok(granted.max_pd));
     }

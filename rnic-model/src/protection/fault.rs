@@ -86,3 +86,40 @@ impl fmt::Display for BindError {
 }
 
 impl core::error::Error for BindError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::string::{String, ToString};
+
+    use super::*;
+
+    #[test]
+    fn every_fault_has_words_of_its_own() {
+        let faults = [
+            AccessFault::UnknownKey,
+            AccessFault::StaleKey,
+            AccessFault::WrongKind,
+            AccessFault::NotBound,
+            AccessFault::WrongPd,
+            AccessFault::WrongQp,
+            AccessFault::AccessDenied,
+            AccessFault::OutOfRange,
+        ];
+        let of_access = faults.map(|fault| fault.to_string());
+        let of_binds = faults.into_iter().flat_map(|fault| {
+            [BindError::Window(fault), BindError::Region(fault)].map(|error| error.to_string())
+        });
+        let others = [
+            BindError::AlreadyBound,
+            BindError::ZeroLength,
+            BindError::NotBindable,
+            BindError::RightsExceedRegion,
+        ];
+        let all = of_access.clone().into_iter().chain(of_binds);
+        let all: BTreeSet<String> = all.chain(others.map(|error| error.to_string())).collect();
+        assert_eq!(all.len(), 8 + 16 + 4);
+        assert!(all.contains("window: the protection domains differ"));
+        assert!(of_access.iter().all(|text| !text.is_empty()));
+    }
+}

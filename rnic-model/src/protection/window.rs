@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::planted::{self, Fault};
 use crate::verbs::{Access, BindInfo, Key, PdId, QpNum, VerbError, WindowType};
 
 use super::key_table::Object;
@@ -66,10 +67,11 @@ impl Window {
     pub(super) fn judge_user(&self, pd: PdId, qp: QpNum) -> Result<Binding, AccessFault> {
         // [windows-invalidation/alloc-unbound] [windows-invalidation/invalidated-key-dead]
         let binding = self.binding.ok_or(AccessFault::NotBound)?;
-        if self.pd != pd {
+        if self.pd != pd && !planted::has(Fault::WindowDomain) {
             return Err(AccessFault::WrongPd);
         }
-        if self.only_qp().is_some_and(|only| only != qp) {
+        let is_another = self.only_qp().is_some_and(|only| only != qp);
+        if is_another && !planted::has(Fault::WindowQueuePair) {
             return Err(AccessFault::WrongQp);
         }
         Ok(binding)
@@ -89,7 +91,11 @@ impl Window {
         match self.window_type {
             WindowType::Type1 => Ok(()),
             // [windows-invalidation/type2-bound-refused]
-            WindowType::Type2A | WindowType::Type2B if self.binding.is_some() => {
+            WindowType::Type2A | WindowType::Type2B
+                if self.binding.is_some()
+                    && !planted::has(Fault::WindowBoundTwice)
+                    && !planted::has(Fault::WindowUnbound) =>
+            {
                 Err(BindError::AlreadyBound)
             }
             // [windows-invalidation/type2-zero-length]
@@ -106,7 +112,10 @@ impl Window {
         match self.window_type {
             // [windows-invalidation/type1-not-invalidated]
             WindowType::Type1 => Err(AccessFault::WrongKind),
-            WindowType::Type2A | WindowType::Type2B => self.judge_user(pd, qp).map(|_| ()),
+            WindowType::Type2A | WindowType::Type2B => match self.judge_user(pd, qp) {
+                Err(AccessFault::WrongQp) if planted::has(Fault::InvalidatedByOthers) => Ok(()),
+                judged => judged.map(|_| ()),
+            },
         }
     }
 }
@@ -244,7 +253,9 @@ impl Protection {
 
     fn invalidate(&mut self, key: Key, qp: QpNum, qp_pd: PdId) -> Result<(), AccessFault> {
         self.window(key)?.judge_invalidate(qp_pd, qp)?;
-        self.set_binding(key, None);
+        if !planted::has(Fault::WindowUnbound) {
+            self.set_binding(key, None);
+        }
         Ok(())
     }
 

@@ -383,7 +383,8 @@ fn on_read_response<M: Memory + ?Sized>(
     packet: &Packet<'_>,
 ) {
     let psn = packet.bth.psn();
-    if !acknowledge(qp, shared, now, psn) && qp.requester.una_psn != psn {
+    // With all before it acknowledged, it answers the oldest request.
+    if !acknowledge(qp, shared, now, psn) {
         return shared.count(Counter::DropUnexpectedResponse);
     }
     let requester = &qp.requester;
@@ -402,9 +403,6 @@ fn on_read_response<M: Memory + ?Sized>(
             return shared.count(Counter::DropUnexpectedResponse);
         }
     };
-    if requester.una_psn != psn || !requester.is_busy() {
-        return shared.count(Counter::DropStaleResponse);
-    }
     let mtu = qp.attr.path_mtu;
     let done = psn.offset_from(wqe.first_psn);
     let offset = done << mtu.shift();
@@ -445,7 +443,8 @@ fn on_atomic_response<M: Memory + ?Sized>(
     packet: &Packet<'_>,
     psn: Psn,
 ) {
-    if !acknowledge(qp, shared, now, psn) && qp.requester.una_psn != psn {
+    // With all before it acknowledged, it answers the oldest request.
+    if !acknowledge(qp, shared, now, psn) {
         return shared.count(Counter::DropUnexpectedResponse);
     }
     let requester = &qp.requester;
@@ -456,9 +455,6 @@ fn on_atomic_response<M: Memory + ?Sized>(
     else {
         return shared.count(Counter::DropUnexpectedResponse);
     };
-    if requester.una_psn != psn || !requester.is_busy() {
-        return shared.count(Counter::DropStaleResponse);
-    }
     // [read-atomic/response-acknowledges]
     if !says_ack(packet) {
         return fail_oldest(qp, shared, WcStatus::BadResponseError.into());

@@ -3,6 +3,7 @@
 
 use crate::device::Shared;
 use crate::memory::Memory;
+use crate::planted;
 use crate::profile::PlacementOrder;
 use crate::protection::{AccessRequest, BindRequest, Side};
 use crate::queue::SendWqe;
@@ -128,7 +129,9 @@ fn place<M: Memory + ?Sized>(
     each_piece(sges, offset, bytes.len(), |sge, addr, range| {
         let Some(piece) = bytes.get(range) else { return Err(WcStatus::LocalLengthError.into()) };
         let length = piece.len() as u64;
-        let request = local_request(pd, sge.lkey, addr, length, Access::LOCAL_WRITE);
+        let overlooked = planted::has(planted::Fault::ReceiveReadOnly);
+        let needs = if overlooked { Access::empty() } else { Access::LOCAL_WRITE };
+        let request = local_request(pd, sge.lkey, addr, length, needs);
         let grant = shared.protection.check(&request)?;
         Ok(memory.write(grant.memory, grant.offset, piece)?)
     })

@@ -158,3 +158,46 @@ impl Reads {
         self.len = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Which of `count` packets in the middle of messages ask for an acknowledgement.
+    fn asking(window: &mut Window, count: u32) -> Vec<u32> {
+        let mut asks = |_: &u32| {
+            let asks = window.wants_ack();
+            window.sent(false);
+            asks
+        };
+        (0..count).filter(|number| asks(number)).collect()
+    }
+
+    #[test]
+    fn acknowledgements_are_asked_for_four_times_a_window() {
+        let mut window = Window::of_packets(64);
+        assert_eq!(asking(&mut window, 70), [15, 31, 47, 63]);
+        // The end of a request asks in any case, and the count begins again.
+        window.sent(true);
+        assert_eq!(asking(&mut window, 33), [15, 31]);
+    }
+
+    #[test]
+    fn the_parts_of_a_read_are_all_of_it_and_as_many_as_are_counted() {
+        for window in [1, 2, 8, 9, 64, 1001].map(Window::of_packets) {
+            for all in (1..70).chain([1000, 1001, 4096]) {
+                let (mut done, mut parts) = (0, 0);
+                while done < all {
+                    let packets = window.read_packets(done, all);
+                    assert!(packets > 0 && window.begins_read(done));
+                    assert!((1..packets).all(|more| !window.begins_read(done + more)));
+                    done += packets;
+                    parts += 1;
+                }
+                assert_eq!((done, parts), (all, window.read_parts(all)), "{window:?}");
+            }
+        }
+    }
+}

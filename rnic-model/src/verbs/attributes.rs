@@ -546,3 +546,25 @@ pub struct PortAttributes {
     /// Packets dropped for a wrong Q_Key.
     pub qkey_viol_cntr: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_mtu_that_fits_an_interface_is_found() {
+        for (at, mtu) in Mtu::ALL.into_iter().enumerate() {
+            let smaller = at.checked_sub(1).map(|at| Mtu::ALL[at]);
+            // IPv6, UDP, BTH, the longest headers behind it, ICRC.
+            let longest = 40 + 8 + 12 + 28 + mtu.bytes() + 4;
+            assert_eq!(Mtu::fitting(longest), Some(mtu));
+            assert_eq!(Mtu::fitting(longest - 1), smaller);
+        }
+        for (interface, mtu) in
+            [(1500, Mtu::B1024), (4200, Mtu::B4096), (9000, Mtu::B4096), (u32::MAX, Mtu::B4096)]
+        {
+            assert_eq!(Mtu::fitting(interface), Some(mtu));
+        }
+        assert_eq!(Mtu::fitting(0), None);
+    }
+}

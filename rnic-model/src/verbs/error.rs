@@ -120,3 +120,47 @@ impl fmt::Display for VerbError {
 }
 
 impl core::error::Error for VerbError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeSet;
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_of_errors_agree() {
+        let all = [
+            VerbError::Invalid("it"),
+            VerbError::NoSuchObject("it"),
+            VerbError::Busy("it"),
+            VerbError::Full("it"),
+            VerbError::LimitExceeded("it"),
+            VerbError::NotSupported("it"),
+            VerbError::BadAddress("it"),
+            VerbError::NoEntry("it"),
+            VerbError::NotPermitted("it"),
+            VerbError::Unreachable("it"),
+        ];
+        for error in all {
+            let same = VerbError::System(error.errno(), "it");
+            assert_eq!(same.errno(), error.errno());
+            assert_eq!(same.errno_name(), error.errno_name());
+            assert_eq!(error.to_string(), alloc::format!("it ({})", error.errno_name()));
+        }
+    }
+
+    #[test]
+    fn what_the_system_says_has_its_name_or_its_number() {
+        // errno(3), and asm-generic/errno-base.h for the numbers.
+        let some =
+            [(5, "EIO"), (11, "EAGAIN"), (13, "EACCES"), (61, "ENODATA"), (110, "ETIMEDOUT")];
+        for (errno, name) in some {
+            assert_eq!(VerbError::System(errno, "it").to_string(), alloc::format!("it ({name})"));
+        }
+        assert_eq!(VerbError::System(77, "it").to_string(), "it (errno 77)");
+        let named = (0..200).map(name_of).filter(|name| !name.is_empty());
+        let mut seen = BTreeSet::new();
+        assert!(named.into_iter().all(|name| name.starts_with('E') && seen.insert(name)));
+    }
+}

@@ -319,6 +319,36 @@ mod tests {
     }
 
     #[test]
+    fn headers_and_what_is_none_are_told_in_words() {
+        let told =
+            |route: &Route| alloc::format!("{:?}", RoceFrame::parse(&emitted(route)).unwrap());
+        for words in ["src: 10.77.0.1", "dst: 10.77.0.2", "identification: 0x1234", "ttl: 64"] {
+            assert!(told(&v4()).contains(words), "{words}: {}", told(&v4()));
+        }
+        for words in ["flow_label: 0x12345", "traffic_class: 0x02", "hop_limit: 64", "src: fdfd:"] {
+            assert!(told(&v6()).contains(words), "{words}: {}", told(&v6()));
+        }
+        let reasons = [
+            (NotRoce::EthernetTooShort, "Ethernet header"),
+            (NotRoce::EtherType(0x8915), "RoCE version 1"),
+            (NotRoce::EtherType(0x0806), "EtherType 0x0806"),
+            (NotRoce::IpTooShort, "shorter than an IP header"),
+            (NotRoce::IpHeader, "bad IP version"),
+            (NotRoce::IpLength, "IP length"),
+            (NotRoce::Fragment, "fragment"),
+            (NotRoce::Protocol(6), "protocol 6"),
+            (NotRoce::MappedAddress, "IPv4-mapped"),
+            (NotRoce::UdpLength, "UDP length"),
+            (NotRoce::Port(53), "port 53"),
+            (NotRoce::TooShortForIcrc, "ICRC"),
+        ];
+        for (reason, words) in reasons {
+            assert!(alloc::format!("{reason}").contains(words), "{reason}");
+        }
+        assert!(alloc::format!("{}", PacketTooLong { len: 70_000 }).contains("70000 bytes"));
+    }
+
+    #[test]
     fn mac_addresses_tell_the_ip_addresses() {
         let of = |dst: Gid| EthernetHeader::for_route(&Route { dst, ..v4() }).dst;
         assert_eq!(of(Gid::from_v4([10, 77, 0, 2])), [2, 0, 10, 77, 0, 2]);

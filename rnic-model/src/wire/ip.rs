@@ -339,3 +339,29 @@ impl UdpHeader {
         Self { checksum: U16::new(0xffff), ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 1071: words are added in ones' complement, an odd byte has a zero behind it, and with the
+    /// checksum in its place the sum is all ones.
+    #[test]
+    fn header_and_options_of_any_length_add_up_to_all_ones() {
+        let route = Route { traffic_class: 0xfd, hop_limit: 255, ..Route::default() };
+        let options: [u8; 40] = core::array::from_fn(|at| [0xff, 0xd7, 0x80, 0x01, 0x00][at % 5]);
+        for len in 0..=options.len() {
+            let header = Ipv4Header::unsummed(&route, 0xfedc, 4242);
+            let checksum = header.checksum(&options[..len]);
+            let mut bytes = header.as_bytes().to_vec();
+            bytes.extend_from_slice(&options[..len]);
+            bytes.resize(bytes.len().next_multiple_of(2), 0);
+            let words =
+                bytes.chunks_exact(2).map(|word| u64::from(word[0]) << 8 | u64::from(word[1]));
+            let sum: u64 = words.sum::<u64>() + u64::from(checksum);
+            assert_eq!(sum % 0xffff, 0, "{len} bytes of options");
+            // Of the two that would do, all ones is never made of a header.
+            assert_ne!(checksum, 0xffff);
+        }
+    }
+}

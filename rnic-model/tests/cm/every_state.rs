@@ -191,7 +191,7 @@ fn every_command_in_every_state_is_done_or_refused() {
         let rejected = play.machine.reject(now, id, reason, &[], Default::default()).is_ok();
         assert_eq!(rejected, rejects.contains(&state), "reject in {state:?}");
         let mut play = at();
-        let answered = play.machine.answer(now, id, &Default::default()).is_ok();
+        let answered = play.machine.answer(now, id, &Default::default(), 0).is_ok();
         assert_eq!(answered, state == S::SidrReqRcvd, "answer in {state:?}");
     }
 }
@@ -223,6 +223,35 @@ fn who_lets_go_says_what_the_peer_has_to_know() {
         play.machine.on_time(far);
         assert!(play.machine.is_empty(), "{state:?}");
         assert!(play.events().is_empty(), "{state:?}");
+    }
+}
+
+/// Who speaks for a program that is gone says what the program would have said, and knows of every
+/// change that matters.
+#[test]
+fn what_is_left_to_say_is_what_letting_go_would_say() {
+    for state in State::ALL {
+        let mut play = Play::in_state(state);
+        let changed: Vec<_> = std::iter::from_fn(|| play.machine.next_change()).collect();
+        assert!(changed.contains(&play.id), "{state:?}");
+        let words = play.machine.parting(play.id).unwrap().words();
+        play.machine.release(play.now, play.id);
+        let said = play.said_mads();
+        if state == State::DreqRcvd {
+            // The peer asks again, and who is there then agrees.
+            assert!(words.is_empty());
+            continue;
+        }
+        // After a REP the disconnection is only said a moment later.
+        let refused_late = matches!(state, State::RepSent | State::MraRepRcvd);
+        let first: Vec<_> = match (words.once, words.until_answered) {
+            (Some(once), Some(_)) if refused_late => vec![once],
+            (once, _) if state == State::DreqSent => once.into_iter().collect(),
+            (once, again) => once.into_iter().chain(again).collect(),
+        };
+        assert_eq!(said, first, "{state:?}");
+        let ends = refused_late || matches!(state, State::Established | State::DreqSent);
+        assert_eq!(words.until_answered.is_some(), ends, "{state:?}");
     }
 }
 
@@ -266,7 +295,7 @@ fn a_question_that_is_repeated_gets_the_same_answer_and_asks_nobody() {
     assert_eq!(play.said_mads(), first);
     assert!(play.events().is_empty());
     let mut play = Play::in_state(State::SidrReqRcvd);
-    play.machine.answer(play.now, play.id, &Default::default()).unwrap();
+    play.machine.answer(play.now, play.id, &Default::default(), 0).unwrap();
     let first = play.said_mads();
     play.hears(play.sidr_req());
     assert_eq!(play.said_mads(), first);

@@ -11,6 +11,7 @@
 mod bounds;
 mod every_state;
 mod forged;
+mod nonsense;
 mod peer;
 mod timing;
 mod weather;

@@ -318,7 +318,7 @@ fn the_machine_resolves_a_datagram_service_in_the_same_words() {
     };
     let (back, answer) = exchange_of(&all, request_id)[1];
     let (_, Message::SidrRep(rep)) = Message::parse(answer).unwrap() else { panic!("an answer") };
-    far.machine.answer(NOW, asked, &SidrRep { private_data: Bytes::default(), ..rep }).unwrap();
+    far.machine.answer(NOW, asked, &SidrRep { private_data: Bytes::default(), ..rep }, 0).unwrap();
     let ours = far.says();
     assert_same(&ours, answer, "SIDR_REP");
     assert!(matches!(near.hears(back, &ours)[..], [(_, EventKind::Resolved(_))]));

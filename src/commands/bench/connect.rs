@@ -2,7 +2,7 @@
 //! may live at one time.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -14,12 +14,13 @@ use crate::child::{self, Second};
 use crate::cli::Shared;
 use crate::device::Settings;
 use crate::error::Failure;
+use crate::meter::Meter;
 use crate::output::Report;
 
 const AFTER_HELP: &str = "\
 Examples:
   softrnic bench connect                     server: wait for clients
-  softrnic bench connect 10.0.0.2            client: 1000 connections, one after the other
+  softrnic bench connect alpha               client: 1000 connections, one after the other
   softrnic bench connect --local             both ends on this host, two processes
   softrnic bench connect --local --live 10000    and so many at one time";
 
@@ -27,9 +28,9 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ConnectArgs {
-    /// The server's address; without it, be the server
-    #[arg(value_name = "IP")]
-    host: Option<IpAddr>,
+    /// The server's name or address; without it, be the server
+    #[arg(value_name = "HOST")]
+    host: Option<String>,
 
     /// Be both ends: start a server on this host and measure against it
     #[arg(long, conflicts_with = "host")]
@@ -70,7 +71,7 @@ pub(super) fn run(args: &ConnectArgs, shared: &Shared) -> Result<(), Failure> {
     raise_descriptors();
     if let Some(meet) = args.meet {
         child::end_with_parent();
-        let device = open(&Settings::quiet(shared), shared)?;
+        let device = open(&Settings::second(shared)?, shared)?;
         let address = address_of(&device)?;
         let listener = listen(&device, SocketAddr::new(address, 0))?;
         let mut parent = TcpStream::connect(("127.0.0.1", meet)).map_err(unmet)?;
@@ -89,29 +90,55 @@ pub(super) fn run(args: &ConnectArgs, shared: &Shared) -> Result<(), Failure> {
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line).map_err(unmet)?;
         let server = line.trim().parse().map_err(|_| Failure::plain("the server has failed"))?;
-        let device = open(&Settings::emulated(shared), shared)?;
+        let device = open(&Settings::new(shared)?, shared)?;
         let report = measure(args, &device, server)?;
         second.finish(PATIENCE)?;
         return Ok(report.print(shared.json)?);
     }
-    let device = match (&shared.address, args.host) {
-        (None, Some(host)) => {
-            let settings = Settings::emulated(shared);
-            settings.open_for_peer(None, source_for(host)?, host)?
-        }
-        _ => open(&Settings::emulated(shared), shared)?,
-    };
-    match args.host {
+    let settings = Settings::new(shared)?;
+    match &args.host {
         Some(host) => {
-            let report = measure(args, &device, SocketAddr::new(host, args.cm_port))?;
-            Ok(report.print(shared.json)?)
+            let reach = |server: SocketAddr| {
+                let device = match &shared.address {
+                    None => settings.open_for_peer(None, source_for(server.ip())?, server.ip())?,
+                    Some(_) => open(&settings, shared)?,
+                };
+                measure(args, &device, server)
+            };
+            Ok(at_one_of(addresses_of(host, args.cm_port)?, reach)?.print(shared.json)?)
         }
         None => {
+            let device = open(&settings, shared)?;
             let listener = listen(&device, SocketAddr::new(address_of(&device)?, args.cm_port))?;
             eprintln!("listening at {}", listener.local());
             serve(&listener, &device, false)
         }
     }
+}
+
+/// The addresses of a host. Those of IPv4 come first: a device that was opened without being told where
+/// has one, and nobody says no at an address that no device has.
+fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let found = (host, port).to_socket_addrs();
+    let found = found.map_err(|error| Failure::plain(format!("host {host:?}: {error}")))?;
+    let mut addresses: Vec<SocketAddr> = found.collect();
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    Ok(addresses)
+}
+
+/// Does it at the first address where it can be done; the failure is that of the first one.
+fn at_one_of<T>(
+    addresses: Vec<SocketAddr>,
+    act: impl Fn(SocketAddr) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut first = None;
+    for address in addresses {
+        match act(address) {
+            Ok(done) => return Ok(done),
+            Err(failure) => first = first.or(Some(failure)),
+        }
+    }
+    Err(first.unwrap_or_else(|| Failure::plain("the host has no address")))
 }
 
 /// The own address by which packets to `host` leave.
@@ -216,11 +243,14 @@ fn measure(args: &ConnectArgs, device: &Context, server: SocketAddr) -> Result<R
     let connect = |kind: u8| connector.connect(server, &Options::saying([kind]), |_| parts.qp());
     let mut times = Vec::new();
     let begin = Instant::now();
-    for _ in 0..args.iters {
+    let mut meter = Meter::new("connections", "made");
+    for done in 1..=args.iters {
         let started = Instant::now();
         drop(connect(ONE).map_err(failed)?);
         times.push(started.elapsed());
+        meter.show(as_count(done), as_count(args.iters), "");
     }
+    meter.finish();
     let elapsed = begin.elapsed();
     times.sort_unstable();
     let micros = |time: Option<&Duration>| time.map(|time| time.as_secs_f64() * 1e6);
@@ -233,9 +263,12 @@ fn measure(args: &ConnectArgs, device: &Context, server: SocketAddr) -> Result<R
     if args.live != 0 {
         let begin = Instant::now();
         let mut live = Vec::new();
-        for _ in 0..args.live {
+        let mut meter = Meter::new("live connections", "made");
+        for done in 1..=args.live {
             live.push(connect(STAYS).map_err(failed)?);
+            meter.show(as_count(done), as_count(args.live), "");
         }
+        meter.finish();
         let elapsed = begin.elapsed();
         // All of them work, with all others there.
         for connection in &live {
@@ -255,6 +288,10 @@ fn measure(args: &ConnectArgs, device: &Context, server: SocketAddr) -> Result<R
         }
     }
     Ok(report)
+}
+
+fn as_count(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// A WRITE without bytes gets through.

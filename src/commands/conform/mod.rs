@@ -2,7 +2,6 @@
 
 mod compare;
 mod list;
-mod progress;
 mod run;
 mod serve;
 
@@ -63,7 +62,7 @@ struct ListArgs {
     selection: Selection,
 }
 
-/// Show what devices do differently, from two or more files of --results
+/// Show what devices do differently, from files of --results or the output of --json conform
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -71,8 +70,8 @@ Examples:
   softrnic conform --profile rxe --results b.json         ... another one ...
   softrnic conform compare a.json b.json                  ... and where they differ")]
 struct CompareArgs {
-    /// Result files
-    #[arg(value_name = "FILE", required = true, num_args = 2..)]
+    /// Result files; one may hold several runs
+    #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
 

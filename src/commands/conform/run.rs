@@ -7,40 +7,51 @@ use std::{fs, io};
 
 use softrnic_conformance::deviation::Deviations;
 use softrnic_conformance::program::Remote;
-use softrnic_conformance::report::{Report, html, junit, table};
+use softrnic_conformance::report::{
+    CaseResult, Document, Report, Status, html, junit, reasons, table,
+};
 use softrnic_conformance::rules;
 use softrnic_conformance::runner::{self, Options};
 use softrnic_conformance::world::{Emulated, Hardware, Peer, Simulated, World};
 use softrnic_verbs::provider::Provider;
 
-use super::progress::Meter;
 use super::{On, RunArgs};
 use crate::cli::Shared;
 use crate::device::not_one;
 use crate::error::Failure;
-use crate::hardware;
+use crate::meter::Meter;
 use crate::units::Address;
+use crate::{files, hardware};
 
 /// Failures whose packets are shown at the terminal; the page shows all.
 const LADDERS_MAX: usize = 5;
+/// Rungs of a ladder that are shown at the terminal: so many of the beginning, and of the end.
+const RUNGS: (usize, usize) = (12, 8);
+/// Cases that are not judged, or judged otherwise, are told of by so many reasons at the terminal.
+const REASONS_MAX: usize = 40;
 
 pub(super) fn run(args: &RunArgs, shared: &Shared) -> Result<(), Failure> {
     let worlds = worlds(args, shared)?;
     let several = worlds.len() > 1;
-    let mut failed = 0;
+    let mut reports = Vec::new();
     for (tag, world, name) in worlds {
         let deviations = deviations(args, name.as_deref())?;
         let report = judge(args, world, &deviations)?;
         let tag = several.then_some(tag);
         write_files(args, &report, tag)?;
-        let mut out = io::stdout().lock();
-        if shared.json {
-            writeln!(out, "{}", report.to_json())?;
-        } else {
+        if !shared.json {
+            let mut out = io::stdout().lock();
             print(&report, &mut out)?;
+            out.flush()?;
         }
+        reports.push(report);
+    }
+    let results = reports.iter().flat_map(|report| &report.results);
+    let failed = results.filter(|result| result.status.is_failure()).count();
+    if shared.json {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", document(reports).to_text())?;
         out.flush()?;
-        failed += report.results.iter().filter(|result| result.status.is_failure()).count();
     }
     if failed == 0 {
         return Ok(());
@@ -122,8 +133,13 @@ fn deviations(args: &RunArgs, profile: Option<&str>) -> Result<Deviations, Failu
         Failure::usage(format!("--deviations {named}: {why}"), "see docs/guides/conform.md")
     };
     if Path::new(named).extension().is_some() {
-        let text = fs::read_to_string(named).map_err(|error| wrong(&error))?;
+        let text = files::read_text(Path::new(named)).map_err(|error| wrong(&error))?;
         return Deviations::parse(&text).map_err(|error| wrong(&error));
+    }
+    // A profile without a file has no deviations; what the command line names must be there.
+    if args.deviations.is_some() && Deviations::names().all(|name| name != named) {
+        let names = Deviations::names().collect::<Vec<_>>().join(", ");
+        return Err(wrong(&format!("it is neither a file (NAME.toml) nor one of {names}")));
     }
     Deviations::of(named).map_err(|error| wrong(&error))
 }
@@ -138,9 +154,9 @@ fn judge(
     // A device on the network is one: its cases come one after the other.
     let jobs = if args.peer.is_some() || world.profile().is_none() { 1 } else { jobs };
     let options = Options { limit: args.limit, jobs };
-    let mut meter = Meter::new(&world.name());
+    let mut meter = Meter::new(&world.name(), "cases");
     let report = runner::run(cases, world, deviations, &options, &mut |progress| {
-        meter.show(progress);
+        meter.show(progress.done, progress.total, &progress.last.name);
     });
     meter.finish();
     Ok(report)
@@ -160,11 +176,29 @@ fn write_files(args: &RunArgs, report: &Report, tag: Option<&str>) -> Result<(),
         Ok(())
     };
     write(&args.junit, &|| Ok(junit(report)))?;
-    write(&args.results, &|| Ok(report.to_json() + "\n"))?;
+    write(&args.results, &|| Ok(document(vec![report.clone()]).to_text() + "\n"))?;
     write(&args.html, &|| {
         let rules = rules::all().map_err(|error| Failure::plain(error.to_string()))?;
-        Ok(html(report, rules))
+        Ok(html(report, rules, &signature()))
     })
+}
+
+/// The commit that this program was built from, if that was known then.
+const COMMIT: Option<&str> = option_env!("SOFTRNIC_COMMIT");
+
+fn document(runs: Vec<Report>) -> Document {
+    Document::new(COMMIT.map(str::to_owned), today(), runs)
+}
+
+/// Which program has judged, and when.
+fn signature() -> String {
+    let commit = COMMIT.map_or_else(String::new, |commit| format!(" ({commit:.12})"));
+    format!("softrnic {}{commit}, {},", env!("CARGO_PKG_VERSION"), today())
+}
+
+/// UTC, as RFC 3339 writes it.
+fn today() -> String {
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }
 
 /// `a.json` and `emulated` give `a-emulated.json`.
@@ -185,15 +219,62 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let (seconds, milliseconds) = (report.took_ms / 1000, report.took_ms % 1000);
     writeln!(out, "{}, {seconds}.{milliseconds:03} s\n", report.device)?;
     writeln!(out, "{}", table(report))?;
+    print_reasons(report, out)?;
     let mut ladders = 0;
     for result in report.results.iter().filter(|result| result.status.is_failure()) {
         writeln!(out, "\n{} {}: {}", result.status, result.name, result.message)?;
+        print_contrast(result, out)?;
         if !result.ladder.is_empty() && ladders < LADDERS_MAX {
             ladders += 1;
-            result.ladder.iter().try_for_each(|rung| writeln!(out, "{rung}"))?;
+            print_ladder(result, out)?;
         }
     }
     writeln!(out)
+}
+
+/// Why cases were not judged, or may differ.
+fn print_reasons(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let reasons = reasons(report);
+    if !reasons.is_empty() {
+        writeln!(out)?;
+    }
+    for reason in reasons.iter().take(REASONS_MAX) {
+        let (kind, cases, text) = (reason.kind(), reason.cases, &reason.text);
+        writeln!(out, "{kind:>9} {cases:>5} x  {text}")?;
+    }
+    match reasons.len().checked_sub(REASONS_MAX) {
+        None | Some(0) => Ok(()),
+        Some(more) => writeln!(out, "{more:>17} more reasons: --html tells all"),
+    }
+}
+
+/// What should have happened, and what did.
+fn print_contrast(result: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
+    if let Ok(rules) = rules::all()
+        && let Some(rule) = rules.get(&result.rule)
+        && result.status == Status::Fail
+    {
+        writeln!(out, "      rule  {}", rule.text)?;
+    }
+    for (what, text) in [("expected", &result.expected), ("got", &result.got)] {
+        if let Some(text) = text {
+            writeln!(out, "{what:>10}  {text}")?;
+        }
+    }
+    Ok(())
+}
+
+/// The beginning and the end of what happened.
+fn print_ladder(result: &CaseResult, out: &mut dyn Write) -> io::Result<()> {
+    let (first, last) = RUNGS;
+    let ladder = &result.ladder;
+    if ladder.len() <= first + last {
+        return ladder.iter().try_for_each(|rung| writeln!(out, "{rung}"));
+    }
+    let end = ladder.len() - last;
+    ladder[..first].iter().try_for_each(|rung| writeln!(out, "{rung}"))?;
+    writeln!(out, "{:>24}  .. {} more: --html shows all ..", "", end - first)?;
+    ladder[end..].iter().try_for_each(|rung| writeln!(out, "{rung}"))
 }
 
 #[cfg(test)]

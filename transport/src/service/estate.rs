@@ -24,6 +24,8 @@ pub(super) enum Key {
     Relay(Place, u8),
     /// Ports of a client, some of them: the connection once more, and which part.
     Ports(u64, u8),
+    /// The will of a client.
+    Will(u64),
 }
 
 /// What is to be known about it.
@@ -35,6 +37,7 @@ pub(super) enum Record {
     Client(ClientRecord),
     Relay,
     Ports(Vec<Reservation>),
+    Will,
 }
 
 /// What a new service has to know of a client.
@@ -133,6 +136,7 @@ impl Key {
             Self::Client(id) => out.u8(3).u64(id),
             Self::Relay(place, slot) => out.u8(4).place(place).u8(slot),
             Self::Ports(client, part) => out.u8(5).u64(client).u8(part),
+            Self::Will(client) => out.u8(6).u64(client),
         };
     }
 
@@ -143,6 +147,7 @@ impl Key {
             3 => Self::Client(body.u64()?),
             4 => Self::Relay(body.place()?, body.u8()?),
             5 => Self::Ports(body.u64()?, body.u8()?),
+            6 => Self::Will(body.u64()?),
             _ => return None,
         })
     }
@@ -164,7 +169,7 @@ impl Record {
                 out.u8(*slot).name(program).name(device).list(places, Writer::place);
                 out.u8((*gsi).into());
             }
-            Self::Relay => {}
+            Self::Relay | Self::Will => {}
             Self::Ports(some) => {
                 out.list(some, Writer::reservation);
             }
@@ -192,6 +197,7 @@ impl Record {
             }),
             Key::Relay(..) => Self::Relay,
             Key::Ports(..) => Self::Ports(body.list(Reader::reservation)?),
+            Key::Will(_) => Self::Will,
         })
     }
 }
@@ -226,6 +232,7 @@ mod tests {
             Word::Keep(Key::Client(u64::MAX), Record::Client(client)),
             Word::Keep(Key::Relay(place, 3), Record::Relay),
             Word::Keep(Key::Ports(9, 1), Record::Ports(vec![port; 64])),
+            Word::Keep(Key::Will(9), Record::Will),
             Word::Forget(Key::Client(3)),
             Word::Complete,
             Word::Farewell,

@@ -20,8 +20,9 @@ use super::{Place, Refusal, channel};
 use crate::udp::{Relay, new_socket, with_scope};
 use crate::{UdpConfig, UdpLink, interfaces};
 
-/// Receive buffer to ask for at the service's own socket, in bytes: connection management is rare.
-const OWN_BUFFER: usize = 1 << 18;
+/// Receive buffer to ask for at the service's own socket, in bytes. One peer that asks without end
+/// must not crowd out the requests of others before they are told apart.
+const OWN_BUFFER: usize = 4 << 20;
 /// Buffer of a relay in bytes, and of the socket that it reads.
 const RELAY_BUFFER: usize = 4 << 20;
 /// Datagrams that are thrown away from a socket at most before it goes to its next owner: who

@@ -15,7 +15,7 @@ use super::launch::{self, LaunchError};
 use super::message::{Answer, MESSAGE_MAX, PLACES_MAX, Request};
 use super::{
     CONVERSATIONS_MAX, Conversation, Listing, Place, Refusal, Status, TRUST_VARIABLE, VARIABLE,
-    channel,
+    Will, channel,
 };
 use crate::ports::Reservation;
 
@@ -41,6 +41,22 @@ pub struct Member {
     sequence: u16,
     notices: VecDeque<Notice>,
     process: u32,
+    port: u16,
+    /// Its ports of the connection manager.
+    reserved: Vec<Reservation>,
+    /// It takes packets to queue pair 1.
+    gsi: bool,
+}
+
+/// What a member has again after the service was lost.
+#[derive(Debug)]
+pub struct Rejoined {
+    /// The new membership.
+    pub member: Member,
+    /// The receiving socket of each address, in order.
+    pub sockets: Vec<UdpSocket>,
+    /// As [`Member::listen_gsi`] gives it, if the lost one took packets to queue pair 1.
+    pub will: Option<Will>,
 }
 
 /// What the service says unasked.
@@ -127,14 +143,42 @@ impl Member {
         if !(1..=PLACES_MAX).contains(&places.len()) {
             return Err(JoinError::Refused(Refusal::TooMany));
         }
-        let deadline = Instant::now() + JOIN_PATIENCE;
+        Self::join_as(port, device, 0, places, Instant::now() + JOIN_PATIENCE)
+    }
+
+    /// Comes back after service and keeper have both ended: asks the next service, which it starts if
+    /// nobody has, for the same slot, the same ports and packets to queue pair 1. The sockets that it
+    /// had must be gone: as long as any member of the lost service has one, nobody gets a new one.
+    ///
+    /// # Errors
+    /// See [`JoinError`]; it can be tried again.
+    pub fn rejoin(&self, places: &[Place], patience: Duration) -> Result<Rejoined, JoinError> {
+        let deadline = Instant::now() + patience;
+        let (mut member, granted) =
+            Self::join_as(self.port, &self.device, self.slot, places, deadline)?;
+        let sockets: Result<Vec<_>, Refusal> = granted.into_iter().collect();
+        let sockets = sockets.map_err(JoinError::Refused)?;
+        for reservation in &self.reserved {
+            member.reserve(*reservation).map_err(JoinError::System)?.map_err(JoinError::Refused)?;
+        }
+        let will = self.gsi.then(|| member.listen_gsi().map_err(JoinError::System)).transpose()?;
+        Ok(Rejoined { member, sockets, will })
+    }
+
+    fn join_as(
+        port: u16,
+        device: &str,
+        slot: u8,
+        places: &[Place],
+        deadline: Instant,
+    ) -> Result<(Self, Vec<Granted>), JoinError> {
         let own = rustix::process::geteuid().as_raw();
         let mut starts = 0;
         loop {
             let mut failure = None;
             let mut own_is_there = false;
             for uid in trusted(own) {
-                match Self::join_of(port, uid, device, places, deadline) {
+                match Self::join_of(port, uid, device, slot, places, deadline) {
                     Attempt::Joined(member, sockets) => return Ok((member, sockets)),
                     Attempt::Nobody => {}
                     // It was about to end, or has just died.
@@ -178,7 +222,14 @@ impl Member {
         }
     }
 
-    fn join_of(port: u16, uid: u32, device: &str, places: &[Place], deadline: Instant) -> Attempt {
+    fn join_of(
+        port: u16,
+        uid: u32,
+        device: &str,
+        slot: u8,
+        places: &[Place],
+        deadline: Instant,
+    ) -> Attempt {
         let connection = match connect(port, uid) {
             Ok(Some(connection)) => connection,
             Ok(None) => return Attempt::Nobody,
@@ -186,11 +237,14 @@ impl Member {
         };
         let mut member = Self {
             connection,
-            slot: 0,
+            slot,
             device: device.into(),
             sequence: 0,
             notices: VecDeque::new(),
             process: std::process::id(),
+            port,
+            reserved: Vec::new(),
+            gsi: false,
         };
         match member.request(places, deadline) {
             Ok(Ok(sockets)) => {
@@ -231,14 +285,21 @@ impl Member {
 
     /// Asks for the packets to queue pair 1 of its addresses, or for no more of them: messages of the
     /// connection manager that name its slot, and requests for what it listens to. They come as
-    /// [`Notice::Gsi`]; who does not take them in time loses some.
+    /// [`Notice::Gsi`]; who does not take them in time loses some. Gives the place to write down what
+    /// is to be said to the peers of its connections when the process is gone, empty.
     ///
     /// # Errors
     /// The connection is lost, or the service does not answer.
-    pub fn listen_gsi(&mut self, wanted: bool) -> io::Result<()> {
+    pub fn listen_gsi(&mut self) -> io::Result<Will> {
         let deadline = Instant::now() + PATIENCE;
-        let answer = self.ask(&Request::Gsi(wanted), deadline, &mut Vec::new())?;
-        if answer == Answer::Done { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+        let mut files = Vec::new();
+        match (self.ask(&Request::Gsi(true), deadline, &mut files)?, files.pop()) {
+            (Answer::Done, Some(file)) => {
+                self.gsi = true;
+                Will::new(file.into())
+            }
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// Asks for a port of the connection manager, or another service: port 0 is any that is free. For
@@ -249,7 +310,11 @@ impl Member {
     pub fn reserve(&mut self, wanted: Reservation) -> io::Result<Result<ServiceId, Refusal>> {
         let deadline = Instant::now() + PATIENCE;
         match self.ask(&Request::Reserve(wanted), deadline, &mut Vec::new())? {
-            Answer::Reserved(service) => Ok(Ok(service)),
+            Answer::Reserved(service) => {
+                self.reserved.retain(|had| (had.service, had.at) != (service, wanted.at));
+                self.reserved.push(Reservation { service, ..wanted });
+                Ok(Ok(service))
+            }
             Answer::Refused(why) => Ok(Err(why)),
             Answer::Attached { .. }
             | Answer::Done
@@ -262,6 +327,7 @@ impl Member {
 
     /// Gives a port back.
     pub fn release(&mut self, service: ServiceId, at: ListenAt) {
+        self.reserved.retain(|had| (had.service, had.at) != (service, at));
         // If the service is gone there is nothing to give back.
         let _ = channel::send(&self.connection, &Request::Release(service, at).to_bytes(0), &[]);
     }
@@ -313,7 +379,8 @@ impl Member {
         deadline: Instant,
     ) -> io::Result<Result<Vec<Granted>, Refusal>> {
         let (program, device) = (program_name(), self.device.clone());
-        let request = Request::Attach { program, device, places: places.to_vec() };
+        let slot = self.slot;
+        let request = Request::Attach { program, device, slot, places: places.to_vec() };
         loop {
             let mut sockets = Vec::new();
             match self.ask(&request, deadline, &mut sockets)? {

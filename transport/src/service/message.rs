@@ -18,7 +18,7 @@ use crate::link::PACKET_LEN_MAX;
 use crate::ports::Reservation;
 
 /// Changes with the meaning of any message.
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 /// The most addresses that one request names, and that one device has.
 pub(super) const PLACES_MAX: usize = 64;
 /// So many rows fit a message, however many addresses they have.
@@ -30,12 +30,14 @@ pub(super) const MESSAGE_MAX: usize = PACKET_LEN_MAX + 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// The receiving sockets of these addresses. Answered with [`Answer::Attached`], and again in
-    /// the same way for an address that is attached already.
-    Attach { program: String, device: String, places: Vec<Place> },
+    /// the same way for an address that is attached already. A client that had a slot before the
+    /// service was lost wants that one; 0 is any.
+    Attach { program: String, device: String, slot: u8, places: Vec<Place> },
     /// An address is not used any more. Not answered.
     Detach(Place),
     /// Datagrams to the general services queue pair of its addresses that name its slot, or a
-    /// service that it listens to, are wanted, or no more.
+    /// service that it listens to, are wanted, or no more. Answered with [`Answer::Done`]; if they are
+    /// wanted the file of its will comes with that.
     Gsi(bool),
     /// What [`Answer::StatusWanted`] asks for. Not answered.
     Status(Status, Vec<Conversation>),
@@ -82,9 +84,9 @@ impl Request {
         };
         let mut out;
         match self {
-            Self::Attach { program, device, places } => {
+            Self::Attach { program, device, slot, places } => {
                 out = head(1);
-                out.name(program).name(device).list(places, Writer::place);
+                out.name(program).name(device).u8(*slot).list(places, Writer::place);
             }
             Self::Detach(place) => {
                 out = head(2);
@@ -121,6 +123,7 @@ impl Request {
                 1 => Self::Attach {
                     program: body.name()?,
                     device: body.name()?,
+                    slot: body.u8()?,
                     places: body.list(Reader::place)?,
                 },
                 2 => Self::Detach(body.place()?),
@@ -283,7 +286,7 @@ mod tests {
     fn requests() -> Vec<Request> {
         let status = Status { queue_pairs: 3, sent: u64::MAX, ..Status::default() };
         vec![
-            Request::Attach { program: "p".into(), device: "é".into(), places: places() },
+            Request::Attach { program: "p".into(), device: "é".into(), slot: 7, places: places() },
             Request::Detach(places()[1]),
             Request::Gsi(true),
             Request::Gsi(false),
@@ -395,7 +398,8 @@ mod tests {
     fn a_request_names_one_address_at_least_and_not_too_many() {
         for count in [0, PLACES_MAX + 1, 255] {
             let places = vec![places()[0]; count];
-            let request = Request::Attach { program: "p".into(), device: "d".into(), places };
+            let (program, device) = ("p".into(), "d".into());
+            let request = Request::Attach { program, device, slot: 0, places };
             assert_eq!(Request::from_bytes(&request.to_bytes(1)), Err(Refusal::Malformed));
         }
     }
@@ -403,8 +407,8 @@ mod tests {
     #[test]
     fn names_are_cut_and_steer_no_terminal() {
         let long = "x".repeat(100);
-        let request =
-            Request::Attach { program: long, device: "a\x1b[2Jb\n".into(), places: places() };
+        let (device, places) = ("a\x1b[2Jb\n".into(), places());
+        let request = Request::Attach { program: long, device, slot: 0, places };
         let Ok((_, Request::Attach { program, device, .. })) =
             Request::from_bytes(&request.to_bytes(1))
         else {

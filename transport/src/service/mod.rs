@@ -33,6 +33,7 @@ mod slots;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod will;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -41,9 +42,10 @@ use softrnic_model::cm::{CommId, ServiceId, State};
 use softrnic_model::verbs::Gid;
 
 pub use keeper::keep;
-pub use member::{Granted, JoinError, Member, Notice};
+pub use member::{Granted, JoinError, Member, Notice, Rejoined};
 pub use ps::{Listed, Listing, services};
 pub use server::{Settings, resume, serve, start_detached};
+pub use will::Will;
 
 /// The environment variable that names the executable of the service, or forbids it (`off`).
 pub const VARIABLE: &str = "SOFTRNIC_SERVICE";

@@ -1,5 +1,7 @@
 //! The service in a thread of the test, without a keeper, and clients that behave and that do not.
 
+mod leave;
+
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -298,7 +300,7 @@ fn requests_go_to_who_listens_and_all_else_to_the_slot_that_it_names() {
     let (mut b, _b) = world.one(1);
     let (mut c, _c) = world.one(2);
     for member in [&mut a, &mut b, &mut c] {
-        member.listen_gsi(true).unwrap();
+        member.listen_gsi().unwrap();
     }
     a.reserve(port(7, ListenAt::V4)).unwrap().unwrap();
     b.reserve(port(8, ListenAt::One(at))).unwrap().unwrap();
@@ -365,7 +367,7 @@ fn a_request_waits_a_moment_for_who_will_listen() {
     let world = World::new();
     let at = world.place(1).ip;
     let (mut a, _a) = world.one(1);
-    a.listen_gsi(true).unwrap();
+    a.listen_gsi().unwrap();
     let mut sender = Sender::new(&world, 1);
     let (listening, bound) =
         (port(7, ListenAt::V4), Reservation { listens: false, ..port(7, ListenAt::V4) });
@@ -393,7 +395,7 @@ fn a_flood_of_requests_leaves_others_their_turn() {
     let world = World::new();
     let at = world.place(1).ip;
     let (mut a, _a) = world.one(1);
-    a.listen_gsi(true).unwrap();
+    a.listen_gsi().unwrap();
     a.reserve(port(7, ListenAt::All)).unwrap().unwrap();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let flood = {
@@ -572,7 +574,7 @@ fn nonsense_closes_the_connection_it_came_by_and_no_other() {
     assert_eq!(say(&world, &[message::VERSION + 1, 1, 2, 3]), (newer, true));
     send(world.place(1).ip, world.port, QpNum::from_parts(good.slot(), 1));
     assert!(gets_something(&socket));
-    good.listen_gsi(true).unwrap();
+    good.listen_gsi().unwrap();
 }
 
 #[test]
@@ -604,8 +606,12 @@ fn who_floods_and_does_not_read_is_sent_away() {
     let (_good, _socket) = world.one(1);
     let flooder = world.connect();
     let place = world.place(2);
-    let attach =
-        Request::Attach { program: "f".into(), device: "f".into(), places: vec![place; 64] };
+    let attach = Request::Attach {
+        program: "f".into(),
+        device: "f".into(),
+        slot: 0,
+        places: vec![place; 64],
+    };
     let (attach, list) = (attach.to_bytes(1), Request::List.to_bytes(1));
     let started = Instant::now();
     let mut sent = 0;

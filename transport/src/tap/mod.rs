@@ -1,5 +1,5 @@
-//! Taps: links around a link. They print what passes ([`Trace`]), record it for Wireshark
-//! ([`Capture`]) or spoil it ([`Faults`]), and can be stacked in any order: a tap sees what the
+//! Taps: links around a link. They show what passes to somebody ([`Watch`]), print it ([`Trace`]), record it
+//! for Wireshark ([`Capture`]) or spoil it ([`Faults`]), and can be stacked in any order: a tap sees what the
 //! link inside it hands up, and what the link outside it hands down.
 
 pub mod capture;
@@ -8,10 +8,12 @@ mod pcapng;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+pub mod watch;
 
 pub use capture::{Capture, CaptureError, CaptureFile};
 pub use faults::{FaultRules, Faults};
 pub use trace::{Line, Trace};
+pub use watch::{Watch, Watcher};
 
 /// Which way a frame passes a tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,15 +11,12 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
-use std::net::UdpSocket;
 
 use softrnic_model::Instant;
-use softrnic_model::verbs::Gid;
 use softrnic_model::wire::{Bth, Packet, Route, Syndrome};
 
-use super::Direction;
-use crate::LinkSet;
-use crate::link::{Link, LinkCounters, Outgoing};
+use super::{Direction, Watch, Watcher};
+use crate::link::Link;
 
 /// One frame as one line, without the line break.
 #[derive(Clone, Copy, Debug)]
@@ -134,45 +131,32 @@ fn write_extensions(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::Res
 }
 
 /// A link that prints every frame that passes.
-#[derive(Debug)]
-pub struct Trace<L, W> {
-    inner: L,
-    printer: Printer<W>,
-}
+pub type Trace<L, W> = Watch<L, Printer<W>>;
 
+/// Prints frames, a line each.
 #[derive(Debug)]
-struct Printer<W> {
+pub struct Printer<W> {
     /// Where lines go; nowhere after an error.
     out: Option<W>,
     error: Option<io::Error>,
     line: String,
 }
 
-impl<L: Link, W: io::Write + Send> Trace<L, W> {
+impl<L: Link, W: io::Write + Send> Watch<L, Printer<W>> {
     /// Prints what passes `inner` to `out`, one `write` per line.
     pub fn new(inner: L, out: W) -> Self {
-        Self { inner, printer: Printer { out: Some(out), error: None, line: String::new() } }
+        Self::around(inner, Printer { out: Some(out), error: None, line: String::new() })
     }
 
     /// Why lines are no longer printed, if so. The link goes on without.
     #[must_use]
     pub const fn error(&self) -> Option<&io::Error> {
-        self.printer.error.as_ref()
-    }
-
-    /// The link inside.
-    pub const fn inner(&self) -> &L {
-        &self.inner
-    }
-
-    /// The link inside, for what is particular to it, such as joining a multicast group.
-    pub const fn inner_mut(&mut self) -> &mut L {
-        &mut self.inner
+        self.watcher.error.as_ref()
     }
 }
 
-impl<W: io::Write> Printer<W> {
-    fn print(&mut self, line: &Line<'_>, damage: Option<u32>) {
+impl<W: io::Write + Send> Watcher for Printer<W> {
+    fn saw(&mut self, line: &Line<'_>, damage: Option<u32>) {
         let Some(out) = &mut self.out else { return };
         self.line.clear();
         // writing to a String cannot fail
@@ -184,69 +168,5 @@ impl<W: io::Write> Printer<W> {
             self.error = Some(error);
             self.out = None;
         }
-    }
-}
-
-impl<L: Link, W: io::Write + Send> Link for Trace<L, W> {
-    fn receive(
-        &mut self,
-        now: Instant,
-        deliver: &mut dyn FnMut(&Route, &[u8]),
-    ) -> io::Result<usize> {
-        let Self { inner, printer } = self;
-        inner.receive(now, &mut |route, packet| {
-            let line = Line { at: now, direction: Direction::Received, route, packet };
-            printer.print(&line, None);
-            deliver(route, packet);
-        })
-    }
-
-    fn ready(&self) -> bool {
-        self.inner.ready()
-    }
-
-    fn transmit(
-        &mut self,
-        now: Instant,
-        frame: Outgoing,
-        fill: &mut dyn FnMut(&mut [u8]) -> bool,
-    ) -> io::Result<()> {
-        let Self { inner, printer } = self;
-        inner.transmit(now, frame, &mut |packet| {
-            let filled = fill(packet);
-            if filled {
-                let (route, direction) = (&frame.route, Direction::Sent);
-                printer.print(&Line { at: now, direction, route, packet }, frame.damage);
-            }
-            filled
-        })
-    }
-
-    fn flush(&mut self, now: Instant) -> io::Result<()> {
-        self.inner.flush(now)
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.inner.next_deadline()
-    }
-
-    fn join(&mut self, group: Gid) -> io::Result<()> {
-        self.inner.join(group)
-    }
-
-    fn leave(&mut self, group: Gid) {
-        self.inner.leave(group);
-    }
-
-    fn sockets(&self, each: &mut dyn FnMut(&UdpSocket)) {
-        self.inner.sockets(each);
-    }
-
-    fn counters(&self) -> LinkCounters {
-        self.inner.counters()
-    }
-
-    fn as_set(&mut self) -> Option<&mut LinkSet> {
-        self.inner.as_set()
     }
 }

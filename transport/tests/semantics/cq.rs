@@ -378,3 +378,20 @@ fn held_events_come_when_the_rules_change_or_something_fails() {
     assert!(matches!(device.moderate_cq(old, never), Result::Err(VerbError::NoSuchObject(_))));
     bench.run_for(1_000_000);
 }
+
+#[test]
+fn no_more_is_held_back_than_the_device_can() {
+    let mut setup = Setup::rc();
+    setup.device.attributes.max_cq_moderation_count = 10;
+    setup.device.attributes.max_cq_moderation_period_us = 100;
+    let mut bench = setup.pair();
+    let cq = bench.end(B).recv_cq;
+    for (count, period_us, fits) in
+        [(0, 0, true), (10, 100, true), (1, 1, true), (11, 1, false), (1, 101, false)]
+    {
+        let done = bench.device(B).moderate_cq(cq, CqModeration { count, period_us });
+        let as_should =
+            if fits { done.is_ok() } else { matches!(done, Result::Err(VerbError::Invalid(_))) };
+        assert!(as_should, "{count} {period_us}: {done:?}");
+    }
+}

@@ -18,6 +18,7 @@ mod cq;
 mod drain;
 mod ecn;
 mod garbage;
+mod gsi;
 mod memory_changes;
 mod multicast;
 mod objects;

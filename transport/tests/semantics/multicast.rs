@@ -181,3 +181,21 @@ fn who_may_be_attached_to_what() {
     detach(&mut bench, B, group);
     bench.device(B).destroy_qp(qp).unwrap();
 }
+
+#[test]
+fn groups_and_their_members_are_limited() {
+    let mut setup = Setup::ud();
+    setup.device.attributes.max_mcast_grp = 1;
+    setup.device.attributes.max_mcast_qp_attach = 2;
+    let mut bench = Bench::new(FabricConfig::default());
+    let host = bench.add_host(&setup);
+    let ends = [(); 3].map(|()| bench.add_end(&setup, host));
+    let [a, b, c] = ends.map(|end| bench.end(end).qp);
+    let device = bench.device(ends[0]);
+    assert_eq!(device.attach_mcast(a, V4_GROUP), Ok(true));
+    assert_eq!(device.attach_mcast(b, V4_GROUP), Ok(false));
+    assert!(matches!(device.attach_mcast(c, V4_GROUP), Err(VerbError::Full(_))));
+    assert!(matches!(device.attach_mcast(c, V6_GROUP), Err(VerbError::Full(_))));
+    assert_eq!(device.detach_mcast(a, V4_GROUP), Ok(false));
+    assert_eq!(device.attach_mcast(c, V4_GROUP), Ok(false), "there is room again");
+}

@@ -1,12 +1,14 @@
 //! Objects of a device: limits, what is in use, failures that leave nothing behind; and the port.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use softrnic_model::counters::Counter;
 use softrnic_model::protection::RegionSpec;
 use softrnic_model::qp::MAX_MESSAGE_BYTES;
 use softrnic_model::verbs::WcStatus::Success;
 use softrnic_model::verbs::{
     Access, AddressVector, AsyncEvent, CqId, Gid, Mtu, PdId, PortState, QpCapabilities, QpInit,
-    QpType, SrqAttributes, VerbError, WindowType,
+    QpNum, QpType, SrqAttributes, VerbError, WindowType,
 };
 use softrnic_model::wire::Place::Only;
 use softrnic_model::{Device, DeviceConfig, FrameOut, MemoryId};
@@ -267,4 +269,33 @@ fn what_was_just_posted_may_leave_before_answers() {
     bench.run();
     assert_eq!(bench.sends(A), [(1, Success)]);
     assert_eq!(bench.count(B, Counter::ReceivedPackets), 1);
+}
+
+#[test]
+fn numbers_of_queue_pairs_rest_and_special_ones_are_never_given() {
+    // The second and third begin just before numbers 0 and 1, the last just before that of multicast.
+    for (slot, first) in [(1, 0), (0, 0xfffe), (0, 0), (0xff, 0xfffd)] {
+        let mut device = device(|config| {
+            config.attributes.max_qp = 4;
+            (config.qp_slot, config.first_qp_index) = (slot, first);
+        });
+        let pd = device.alloc_pd().unwrap();
+        let cq = device.create_cq(64).unwrap();
+        let (mut live, mut gone) = (VecDeque::new(), QpNum::GSI);
+        for round in 0..100 {
+            if live.len() == 4 {
+                assert!(matches!(device.create_qp(&init(pd, cq)), Err(VerbError::Full(_))));
+                gone = live.pop_front().unwrap();
+                device.destroy_qp(gone).unwrap();
+            }
+            let number = device.create_qp(&init(pd, cq)).unwrap();
+            assert!(!live.contains(&number), "round {round}: {number:?} is in use");
+            assert_ne!(number, gone, "round {round}: it was destroyed a moment ago");
+            assert!(number.get() > QpNum::GSI.get() && number != QpNum::MULTICAST, "{number:?}");
+            assert_eq!(number.slot(), slot);
+            live.push_back(number);
+        }
+        let numbers: BTreeSet<_> = device.qp_numbers().collect();
+        assert_eq!(numbers, live.into_iter().collect());
+    }
 }

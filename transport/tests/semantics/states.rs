@@ -280,3 +280,25 @@ fn a_queue_pair_may_be_its_own_peer() {
         assert_eq!(bench.bytes(A, 20_000..21_000), bench.bytes(A, 0..1000));
     }
 }
+
+#[test]
+fn when_the_world_is_gone_what_is_posted_completes_as_flushed() {
+    for qp_type in ALL_TYPES {
+        let setup = Setup::of(qp_type);
+        let mut bench = setup.pair();
+        let fresh = Setup::of(qp_type);
+        let host = bench.end(B).host;
+        let idle = bench.add_end(&fresh, host);
+        let op = if qp_type == QpType::Ud { bench.datagram(A, B) } else { send() };
+        bench.tap.silence();
+        bench.recv(A, 5, 0..64);
+        bench.post(A, wr(1, op).at(0..8));
+        bench.post(A, wr(2, op).at(0..8));
+        bench.device(A).fail_queue_pairs();
+        assert_eq!(bench.sends(A), [1, 2].map(|id| (id, WorkRequestFlushed)), "{qp_type:?}");
+        assert_eq!(bench.recvs(A), [(5, WorkRequestFlushed)]);
+        assert_eq!(bench.state(A), Err);
+        bench.device(B).fail_queue_pairs();
+        assert_eq!((bench.state(B), bench.state(idle)), (Err, Reset), "what has not begun stays");
+    }
+}

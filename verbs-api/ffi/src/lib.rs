@@ -1,4 +1,4 @@
-//! The public structs of libibverbs as C sees them (rdma-core v64; what differs in older versions is
+//! The public structs of libibverbs and librdmacm as C sees them (rdma-core v64; what differs in older versions is
 //! said where it does), with the names that C gives them.
 //!
 //! Sizes and offsets are facts, so each struct is written as a table of them: the compiler checks the
@@ -16,10 +16,14 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod address;
 mod attributes;
 mod context;
 mod objects;
+mod rdmacm;
 mod work;
+
+pub use address::Storage;
 
 /// `pthread_mutex_t` of glibc.
 pub type Mutex = [u64; 5];

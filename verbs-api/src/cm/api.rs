@@ -130,7 +130,7 @@ pub trait ConnectionManager: fmt::Debug + Send + Sync {
     fn bind(&self, id: CmId, address: SocketAddr) -> Cm<()>;
 
     /// Finds device and way to `destination` (`rdma_resolve_addr(3)`); binds the identifier if it is
-    /// not bound. Ends in an event `AddrResolved` or `AddrError`.
+    /// not bound. Without a timeout the manager takes the time that it thinks right. Ends in an event `AddrResolved` or `AddrError`.
     ///
     /// # Errors
     /// `ENODEV`, `EADDRINUSE`, `EADDRNOTAVAIL`, `EINVAL`.
@@ -151,7 +151,7 @@ pub trait ConnectionManager: fmt::Debug + Send + Sync {
     /// Takes address and route as resolved, without events; binds the identifier if it is not bound.
     ///
     /// # Errors
-    /// `EADDRINUSE`; `ENODEV`: not a device of this manager; `EINVAL`.
+    /// `EOPNOTSUPP`: a manager that finds ways itself; `EADDRINUSE`; `ENODEV`: not a device of this manager; `EINVAL`.
     fn set_path(&self, id: CmId, path: &Path) -> Cm<()>;
 
     /// Listens for requests (`rdma_listen(3)`). At most `backlog` of them wait to be answered; 0, and

@@ -20,7 +20,9 @@
 //! ```
 //!
 //! Below that, [`ConnectionManager`] is the object-safe layer with identifiers as plain numbers, one
-//! method for each thing that a program can ask for; [`EmulatedManager`] is the one of emulated devices.
+//! method for each thing that a program can ask for; [`EmulatedManager`] is the one of emulated devices,
+//! [`HardwareManager`](crate::hardware) that of real ones, and
+//! [`connection_manager`](crate::provider::Context::connection_manager) gives the one for a device.
 //! Like the kernel's, it knows no queue pairs: whoever calls it creates them, and brings them from
 //! state to state with the attributes that [`ConnectionManager::init_qp_attr`] gives.
 

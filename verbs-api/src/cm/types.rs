@@ -143,6 +143,34 @@ pub enum CmEventKind {
     TimewaitExit,
 }
 
+impl CmEventKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 16] = [
+        Self::AddrResolved,
+        Self::AddrError,
+        Self::RouteResolved,
+        Self::RouteError,
+        Self::ConnectRequest,
+        Self::ConnectResponse,
+        Self::ConnectError,
+        Self::Unreachable,
+        Self::Rejected,
+        Self::Established,
+        Self::Disconnected,
+        Self::DeviceRemoval,
+        Self::MulticastJoin,
+        Self::MulticastError,
+        Self::AddrChange,
+        Self::TimewaitExit,
+    ];
+
+    /// The one with this number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u32 == number)
+    }
+}
+
 /// An event (`struct rdma_cm_event`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CmEvent {
@@ -230,4 +258,17 @@ pub enum CmOption {
     AfOnly(bool),
     /// Local ACK timeout code of its connections, 5 bits.
     AckTimeout(u8),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_the_numbers_of_the_header() {
+        for (number, kind) in (0..).zip(CmEventKind::ALL) {
+            assert_eq!(CmEventKind::from_number(number), Some(kind));
+        }
+        assert_eq!(CmEventKind::from_number(16), None);
+    }
 }

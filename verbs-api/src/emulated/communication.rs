@@ -25,13 +25,17 @@ pub(super) struct Entry {
 impl CmDevice for Entry {
     fn attach(&self, sink: Weak<dyn CmSink>) -> Cm<u32> {
         #[cfg(target_os = "linux")]
-        self.shared
-            .membership()
-            .listen_gsi()
-            .map_err(|error| CmError::full(format!("the port service does not answer: {error}")))?;
+        let will =
+            self.shared.membership().listen_gsi().map_err(|error| {
+                CmError::full(format!("the port service does not answer: {error}"))
+            })?;
         #[cfg(target_os = "linux")]
         self.shared.serve();
         let mut core = self.shared.lock_for_program();
+        #[cfg(target_os = "linux")]
+        if let Some(will) = will {
+            core.communication.entrust(will);
+        }
         let sinks = &mut core.communication.sinks;
         let place = sinks.iter().position(|known| known.strong_count() == 0);
         let place = place.unwrap_or(sinks.len());

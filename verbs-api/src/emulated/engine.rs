@@ -58,6 +58,9 @@ pub(super) struct Shared {
     /// Program threads that wait for the lock.
     waiting: AtomicU32,
     closing: AtomicBool,
+    /// The port service is gone, and this device has not come back to the next one yet.
+    #[cfg(target_os = "linux")]
+    lost: AtomicBool,
 }
 
 /// The sockets that the engine waits for. The poller knows them only while the engine sleeps: a socket
@@ -115,6 +118,8 @@ impl Shared {
             membership: Mutex::new(membership),
             waiting: AtomicU32::new(0),
             closing: AtomicBool::new(false),
+            #[cfg(target_os = "linux")]
+            lost: AtomicBool::new(false),
         };
         if let Some(notices) = &shared.notices {
             notices.watch(&shared.poller, NOTICE)?;
@@ -137,13 +142,35 @@ impl Shared {
             let core = self.lock();
             (core.status(), core.conversations())
         };
-        let packets = self.membership().serve(&self.poller, status);
+        let mut membership = self.membership();
+        let packets = membership.serve(&self.poller, status);
+        let lost = membership.is_lost();
+        drop(membership);
+        if lost && !self.lost.swap(true, Ordering::AcqRel) {
+            self.ring();
+        }
         if !packets.is_empty() {
             let mut core = self.lock();
             let now = self.now();
-            core.take_forwarded(now, &packets);
+            core.take_forwarded(now, packets);
             self.done(core);
         }
+    }
+
+    /// Whether the port service is gone.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// It is there again: from now on it is listened to.
+    ///
+    /// # Errors
+    /// The poller does not take it.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_back(&self) -> io::Result<()> {
+        self.lost.store(false, Ordering::Release);
+        self.membership().watch(&self.poller, SERVICE)
     }
 
     /// Real time enters here.

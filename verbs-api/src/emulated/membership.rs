@@ -15,7 +15,7 @@ use softrnic_model::wire::Route;
 use softrnic_transport::ports::Reservation;
 #[cfg(target_os = "linux")]
 use softrnic_transport::service::{
-    Conversation, Granted, JoinError, Member, Notice, Place, Refusal, Status,
+    Conversation, Granted, JoinError, Member, Notice, Place, Refusal, Status, Will,
 };
 use softrnic_transport::{UdpLink, udp};
 
@@ -35,9 +35,9 @@ pub(super) enum Membership {
     /// It is a member of the port service.
     #[cfg(target_os = "linux")]
     Member(Member),
-    /// The service has ended for good. What the device has it keeps; no more can be had.
+    /// Service and keeper have both ended; this one wants to come back ([`Membership::rejoin`]).
     #[cfg(target_os = "linux")]
-    Lost(u8),
+    Lost(Member),
 }
 
 /// What is opened at one time.
@@ -86,9 +86,7 @@ impl Membership {
         match self {
             Self::Alone => SLOT_ALONE,
             #[cfg(target_os = "linux")]
-            Self::Member(member) => member.slot(),
-            #[cfg(target_os = "linux")]
-            Self::Lost(slot) => *slot,
+            Self::Member(member) | Self::Lost(member) => member.slot(),
         }
     }
 
@@ -174,13 +172,47 @@ impl Membership {
                 Err(_) => {
                     // It can only fail because the poller does not know it.
                     let _ = poller.delete(member.as_fd());
-                    *self = Self::Lost(member.slot());
-                    return packets;
+                    break;
                 }
             }
         }
+        *self = match std::mem::replace(self, Self::Alone) {
+            Self::Member(member) => Self::Lost(member),
+            other @ (Self::Lost(_) | Self::Alone) => other,
+        };
+        packets
+    }
+
+    /// Whether the service is gone and this one has not come back yet.
+    #[cfg(target_os = "linux")]
+    pub(super) const fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+
+    /// Comes back to the next service, with the links of these addresses. The links that it had must
+    /// be gone.
+    #[cfg(target_os = "linux")]
+    pub(super) fn rejoin(
+        &mut self,
+        config: &EmulatedConfig,
+        addresses: &[Address],
+    ) -> Result<(Links, Option<Will>), String> {
+        let Self::Lost(lost) = self else { return Ok((Vec::new(), None)) };
+        let places: Vec<Place> = addresses.iter().map(place).collect();
+        let again = lost.rejoin(&places, REJOIN_PATIENCE).map_err(|error| error.to_string())?;
+        let links = addresses.iter().zip(again.sockets).map(|(address, socket)| {
+            let link = UdpLink::adopt(socket, &config.udp(address.ip));
+            link.map(|link| (*address, link)).map_err(|error| error.to_string())
+        });
+        let links = links.collect::<Result<Links, String>>()?;
+        *self = Self::Member(again.member);
+        Ok((links, again.will))
     }
 }
+
+/// How long the next service may take to answer.
+#[cfg(target_os = "linux")]
+const REJOIN_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Packets that are taken over before the device has its turn.
 #[cfg(target_os = "linux")]
@@ -188,17 +220,27 @@ const PACKETS_MAX: usize = 256;
 
 #[cfg(target_os = "linux")]
 impl Membership {
-    /// Asks for packets to queue pair 1.
-    pub(super) fn listen_gsi(&mut self) -> io::Result<()> {
+    /// Asks for packets to queue pair 1. Gives the place for what is to be said to peers when this
+    /// process is gone; none where nobody would say it.
+    pub(super) fn listen_gsi(&mut self) -> io::Result<Option<Will>> {
         match self {
-            Self::Member(member) => member.listen_gsi(true),
-            Self::Alone | Self::Lost(_) => Ok(()),
+            Self::Member(member) => member.listen_gsi().map(Some),
+            Self::Alone => Ok(None),
+            Self::Lost(_) => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
     /// Has the host know that this process has a port; `None` if nobody else could have it.
     pub(super) fn reserve(&mut self, wanted: Reservation) -> Cm<Option<ServiceId>> {
-        let Self::Member(member) = self else { return Ok(None) };
+        let member = match self {
+            Self::Member(member) => member,
+            Self::Alone => return Ok(None),
+            Self::Lost(_) => {
+                return Err(CmError::again(
+                    "the port service has ended; the next one is on its way",
+                ));
+            }
+        };
         let lost = |error| CmError::full(format!("the port service does not answer: {error}"));
         match member.reserve(wanted).map_err(lost)? {
             Ok(service) => Ok(Some(service)),
@@ -210,7 +252,8 @@ impl Membership {
 
     /// Gives a port back.
     pub(super) fn release(&mut self, service: ServiceId, at: ListenAt) {
-        if let Self::Member(member) = self {
+        // One that is lost does not ask for it again.
+        if let Self::Member(member) | Self::Lost(member) = self {
             member.release(service, at);
         }
     }

@@ -4,6 +4,8 @@
 //! every verb that posts or polls does so inline, and an engine thread (`engine`) serves a
 //! program that does neither, for one-sided operations must be answered all the same.
 
+#[cfg(target_os = "linux")]
+mod comeback;
 mod communication;
 mod config;
 mod description;

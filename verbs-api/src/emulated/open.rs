@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use softrnic_model::Device;
 use softrnic_model::verbs::AsyncEvent;
-use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace};
+use softrnic_transport::tap::{Capture, CaptureFile, FaultRules, Faults, Trace, Watch, Watcher};
 use softrnic_transport::{Link, interfaces, udp};
 
 use super::communication::chance;
@@ -48,6 +48,25 @@ impl EmulatedContext {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(config: EmulatedConfig) -> Result<Self, OpenError> {
+        Self::open_around(config, |link| link)
+    }
+
+    /// The same, and `watcher` sees every frame that passes, under the lock of the device.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_watched(
+        config: EmulatedConfig,
+        watcher: impl Watcher + 'static,
+    ) -> Result<Self, OpenError> {
+        Self::open_around(config, |link| Box::new(Watch::around(link, watcher)))
+    }
+
+    /// Opens a device; `decorate` sees its link first.
+    fn open_around(
+        config: EmulatedConfig,
+        decorate: impl FnOnce(Box<dyn Link>) -> Box<dyn Link>,
+    ) -> Result<Self, OpenError> {
         // First of all, so that no change after the list goes unnoticed. Without them the engine
         // asks from time to time.
         let notices = Notices::new().ok();
@@ -74,7 +93,7 @@ impl EmulatedContext {
         let granted = |link: &udp::UdpLink| link.granted_receive_buffer().unwrap_or(UNKNOWN_BUFFER);
         let receive_buffer = links.iter().map(|(_, link)| granted(link)).min().unwrap_or(0);
         let (table, set) = joined(links);
-        let link = tapped(&config, Box::new(set))?;
+        let link = tapped(&config, decorate(Box::new(set)))?;
         Self::start(config, &view, table, link, receive_buffer, notices, membership)
     }
 

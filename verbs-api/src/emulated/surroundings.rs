@@ -8,6 +8,8 @@ use softrnic_model::verbs::{Gid, Mtu, PortState};
 use softrnic_transport::interfaces::{self, Interface};
 use softrnic_transport::{LinkSet, UdpLink};
 
+#[cfg(target_os = "linux")]
+use super::comeback::Comeback;
 use super::config::EmulatedConfig;
 use super::engine::Shared;
 use crate::machine::addresses::{Address, GidTable, present};
@@ -24,6 +26,8 @@ pub(super) struct Surroundings {
     /// Whether the system says when something changes.
     told: bool,
     look_at: Option<Instant>,
+    #[cfg(target_os = "linux")]
+    comeback: Comeback,
 }
 
 /// What a device has of its host at one time.
@@ -63,7 +67,13 @@ impl Surroundings {
     /// `complete`: the device has all it should have.
     pub(super) fn new(config: EmulatedConfig, told: bool, complete: bool) -> Self {
         let look_at = (!told || !complete).then_some(Instant::from_ns(AGAIN_NS));
-        Self { config, told, look_at }
+        Self {
+            config,
+            told,
+            look_at,
+            #[cfg(target_os = "linux")]
+            comeback: Comeback::default(),
+        }
     }
 
     /// The system says that something has changed.
@@ -74,7 +84,10 @@ impl Surroundings {
 
     /// How long until it is time to look; `None` is for ever.
     pub(super) fn until_look(&self, now: Instant) -> Option<Duration> {
-        self.look_at.map(|at| Duration::from_nanos(at.ns_since(now)))
+        let look = self.look_at.map(|at| Duration::from_nanos(at.ns_since(now)));
+        #[cfg(target_os = "linux")]
+        let look = look.into_iter().chain(self.comeback.until_try(now)).min();
+        look
     }
 
     /// Looks if it is time to, and brings the device up to date.
@@ -82,6 +95,8 @@ impl Surroundings {
     /// # Errors
     /// The sockets of new addresses cannot be waited for.
     pub(super) fn look_if_due(&mut self, shared: &Shared) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        self.comeback.try_if_due(shared, &self.config)?;
         let now = shared.now();
         if self.look_at.is_none_or(|at| at > now) {
             return Ok(());

@@ -28,6 +28,12 @@ impl HardwareConfig {
         Self
     }
 
+    /// With a librdmacm by its path.
+    #[must_use]
+    pub fn with_manager(self, _: impl Into<PathBuf>) -> Self {
+        self
+    }
+
     /// The one that `SOFTRNIC_LIBIBVERBS` names.
     #[must_use]
     pub const fn from_environment() -> Self {

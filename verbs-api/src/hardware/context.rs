@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use softrnic_model::verbs::{
     Access, AddressVector, AhId, AsyncEvent, CqId, CqModeration, DeviceAttributes, Gid, Key, PdId,
@@ -11,11 +12,13 @@ use softrnic_model::verbs::{
     Sge, SrqAttributes, SrqId, SrqInit, SrqNum, VerbError, Wc, WindowType, XrcdId,
 };
 
+use super::cm::HardwareManager;
 use super::convert::{gid_type, memory_capabilities, path_attr, port_attributes};
 use super::errno::last_errno;
 use super::layout::{Zeroed, ibv_gid, ibv_gid_entry, ibv_port_attr};
 use super::open::{HardwareContext, extended};
 use super::queues::plain;
+use crate::cm::{Cm, CmError, ConnectionManager};
 use crate::device::PORT;
 use crate::machine::events::Closed;
 use crate::provider::{
@@ -114,6 +117,11 @@ fn numbers(folder: &Path) -> impl Iterator<Item = Counter> {
 impl Context for HardwareContext {
     fn device(&self) -> &DeviceInfo {
         &self.info
+    }
+
+    fn connection_manager(&self) -> Cm<Arc<dyn ConnectionManager>> {
+        let manager = HardwareManager::of(&self.library);
+        Ok(manager.map_err(|error| CmError::not_supported(error.to_string()))?)
     }
 
     fn query_device(&self) -> Verb<DeviceAttributes> {

@@ -146,7 +146,7 @@ pub(super) fn path_attr(path: &AddressVector, port: u8) -> ibv_ah_attr {
     }
 }
 
-fn path(attr: &ibv_ah_attr) -> AddressVector {
+pub(super) fn path(attr: &ibv_ah_attr) -> AddressVector {
     AddressVector {
         dgid: Gid(attr.grh.dgid.0),
         sgid_index: attr.grh.sgid_index,

@@ -1,14 +1,16 @@
-//! The structs of libibverbs ([`softrnic_ffi`]) as they come from C: pointers lead to the public structs
+//! The structs of libibverbs and librdmacm ([`softrnic_ffi`]) as they come from C: pointers lead to the public structs
 //! that the names say, and functions are called at one's own risk.
 #![expect(
     non_camel_case_types,
     reason = "the names of C, so that a reader finds them in the headers"
 )]
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use core::ptr::NonNull;
 
 use softrnic_ffi::{Absent, Cond, Mutex};
+
+pub(super) use softrnic_ffi::Storage;
 
 /// A pointer that libibverbs gave out, to something that has not been destroyed.
 pub(super) type Ptr<T> = NonNull<T>;
@@ -19,7 +21,8 @@ mod of {
     pub(super) use super::{
         ibv_ah as Ah, ibv_comp_channel as Channel, ibv_context as Context, ibv_cq_ex as Cq,
         ibv_dm as Dm, ibv_mr as Mr, ibv_mw as Mw, ibv_pd as Pd, ibv_qp_ex as Qp, ibv_srq as Srq,
-        ibv_td as Td, ibv_xrcd as Xrcd,
+        ibv_td as Td, ibv_xrcd as Xrcd, rdma_cm_event as Event, rdma_cm_id as Id,
+        rdma_event_channel as EventChannel,
     };
 }
 
@@ -38,6 +41,7 @@ softrnic_ffi::work!();
 softrnic_ffi::attributes!();
 softrnic_ffi::objects!(unsafe extern "C");
 softrnic_ffi::context!(unsafe extern "C");
+softrnic_ffi::rdmacm!();
 
 /// A struct of which every bit pattern is a value, the zero one above all.
 ///
@@ -74,4 +78,5 @@ zeroed!(
     ibv_srq_init_attr_ex,
     ibv_values_ex,
     ibv_wc,
+    rdma_conn_param,
 );

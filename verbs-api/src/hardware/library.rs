@@ -5,9 +5,13 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use libloading::os::unix::{Library as Loaded, RTLD_LOCAL, RTLD_NOW};
 
+use super::HardwareConfig;
+use super::cm::{self, ManagerLoadError};
+use super::elf;
 use super::layout::{
     Ptr, ibv_ah, ibv_ah_attr, ibv_async_event, ibv_comp_channel, ibv_context, ibv_cq_ex,
     ibv_device, ibv_device_attr, ibv_gid, ibv_gid_entry, ibv_mr, ibv_pd, ibv_port_attr,
@@ -17,7 +21,7 @@ use super::layout::{
 /// What it is called wherever it is installed.
 pub(super) const NAME: &str = "libibverbs.so.1";
 /// A function that softrnic's own library has and no other.
-const OWN: &CStr = c"softrnic_version";
+pub(super) const OWN: &CStr = c"softrnic_version";
 
 /// Why there is no libibverbs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,12 +82,20 @@ macro_rules! functions {
         pub(super) struct Library {
             $($(#[$doc])* pub(super) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
             $($(#[$odoc])* pub(super) $oname: Option<unsafe extern "C" fn($($oarg),*) $(-> $oret)?>,)*
+            /// How it was asked for.
+            pub(super) config: HardwareConfig,
+            /// The librdmacm that belongs to it, once somebody has asked for that.
+            manager: OnceLock<Result<Arc<cm::Library>, ManagerLoadError>>,
             /// Never unloaded: providers have threads and handlers of their own.
-            _loaded: ManuallyDrop<Loaded>,
+            loaded: ManuallyDrop<Loaded>,
         }
 
         impl Library {
-            fn bind(loaded: Loaded, library: &str) -> Result<Self, LoadError> {
+            fn bind(
+                loaded: Loaded,
+                library: &str,
+                config: &HardwareConfig,
+            ) -> Result<Self, LoadError> {
                 Ok(Self {
                     $($name: {
                         const NAME: &str = stringify!($name);
@@ -98,7 +110,9 @@ macro_rules! functions {
                         // SAFETY: as above.
                         unsafe { loaded.get(stringify!($oname).as_bytes()) }.ok().map(|found| *found)
                     },)*
-                    _loaded: ManuallyDrop::new(loaded),
+                    config: config.clone(),
+                    manager: OnceLock::new(),
+                    loaded: ManuallyDrop::new(loaded),
                 })
             }
         }
@@ -166,23 +180,50 @@ impl fmt::Debug for Library {
 }
 
 impl Library {
-    /// Loads the library at `path`, whatever it is, or else the one that the linker finds, which must
-    /// not be softrnic's own.
-    pub(super) fn load(path: Option<&Path>) -> Result<Self, LoadError> {
+    /// Loads the library that is named by its path, whatever it is, or else the one that the linker
+    /// finds, which must not be softrnic's own.
+    pub(super) fn load(config: &HardwareConfig) -> Result<Self, LoadError> {
+        let path = config.path.as_deref();
         let wanted = path.map_or(OsStr::new(NAME), Path::as_os_str);
-        let library = wanted.to_string_lossy().into_owned();
-        // SAFETY: what runs when the library is loaded is what every program that links to it runs.
-        let loaded = unsafe { Loaded::open(Some(wanted), RTLD_NOW | RTLD_LOCAL) };
-        let loaded = loaded.map_err(|error| LoadError::Absent {
-            library: library.clone(),
-            reason: without_name(&error.to_string(), &library),
-        })?;
-        // SAFETY: it is only asked for, not used.
-        let own = unsafe { loaded.get::<*const ()>(OWN.to_bytes()) }.is_ok();
-        if own && path.is_none() {
+        let (loaded, library) =
+            open(wanted).map_err(|(library, reason)| LoadError::Absent { library, reason })?;
+        if has(&loaded, OWN) && path.is_none() {
             return Err(LoadError::Own);
         }
-        Self::bind(loaded, &library)
+        Self::bind(loaded, &library, config)
+    }
+
+    /// Whether it has a function of that name, its own or one of a library that it needs.
+    pub(super) fn has(&self, name: &CStr) -> bool {
+        has(&self.loaded, name)
+    }
+
+    /// The librdmacm that belongs to it.
+    pub(super) fn manager(&self) -> Result<Arc<cm::Library>, ManagerLoadError> {
+        self.manager.get_or_init(|| cm::Library::load(self).map(Arc::new)).clone()
+    }
+}
+
+fn has(loaded: &Loaded, name: &CStr) -> bool {
+    // SAFETY: it is only asked for, not used.
+    unsafe { loaded.get::<*const ()>(name.to_bytes_with_nul()) }.is_ok()
+}
+
+/// Loads a library; or its name, and why that cannot be.
+pub(super) fn open(wanted: &OsStr) -> Result<(Loaded, String), (String, String)> {
+    let library = wanted.to_string_lossy().into_owned();
+    // A name without a slash is one that the linker looks for.
+    let is_path = wanted.as_encoded_bytes().contains(&b'/');
+    if is_path && let Some(reason) = elf::fault(Path::new(wanted)) {
+        return Err((library, reason));
+    }
+    // SAFETY: what runs when the library is loaded is what every program that links to it runs.
+    match unsafe { Loaded::open(Some(wanted), RTLD_NOW | RTLD_LOCAL) } {
+        Ok(loaded) => Ok((loaded, library)),
+        Err(error) => {
+            let reason = without_name(&error.to_string(), &library);
+            Err((library, reason))
+        }
     }
 }
 

@@ -8,10 +8,14 @@
 //! What a program does inline in C is done the same way here: posting, polling and arming go through the
 //! functions of `ibv_context`, extended verbs through `verbs_context`, and a function that is not there is
 //! `EOPNOTSUPP`.
+//!
+//! Connections (`cm`) are the kernel's, by librdmacm, which is loaded when it is needed, too.
 
 mod channels;
+mod cm;
 mod context;
 mod convert;
+mod elf;
 mod errno;
 mod layout;
 mod library;
@@ -27,33 +31,47 @@ mod table;
 
 use std::path::PathBuf;
 
+pub use cm::{HardwareManager, ManagerLoadError};
 pub use library::LoadError;
 pub use open::HardwareContext;
 pub use provider::HardwareProvider;
 
-/// Which libibverbs drives the devices.
+/// Which libraries drive the devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HardwareConfig {
     path: Option<PathBuf>,
+    manager: Option<PathBuf>,
 }
 
 impl HardwareConfig {
-    /// The `libibverbs.so.1` that the dynamic linker finds, unless that is softrnic's own.
+    /// The `libibverbs.so.1` and the `librdmacm.so.1` that the dynamic linker finds, unless they are
+    /// softrnic's own.
     #[must_use]
     pub const fn new() -> Self {
-        Self { path: None }
+        Self { path: None, manager: None }
     }
 
-    /// The library at `path`, whatever it is: softrnic's own, for a test.
+    /// The libibverbs at `path`, whatever it is: softrnic's own, for a test. A library that is librdmacm
+    /// as well, as that one is, is taken as both.
     #[must_use]
     pub fn library(path: impl Into<PathBuf>) -> Self {
-        Self { path: Some(path.into()) }
+        Self { path: Some(path.into()), manager: None }
     }
 
-    /// The library that `SOFTRNIC_LIBIBVERBS` names by its path, if it names one.
+    /// The librdmacm at `path`, whatever it is. It must work with the libibverbs.
+    #[must_use]
+    pub fn with_manager(self, path: impl Into<PathBuf>) -> Self {
+        Self { manager: Some(path.into()), ..self }
+    }
+
+    /// The libraries that `SOFTRNIC_LIBIBVERBS` and `SOFTRNIC_LIBRDMACM` name by their paths, as far as
+    /// they name some.
     #[must_use]
     pub fn from_environment() -> Self {
-        let path = std::env::var_os("SOFTRNIC_LIBIBVERBS").filter(|path| !path.is_empty());
-        Self { path: path.map(PathBuf::from) }
+        let named = |variable| {
+            let path = std::env::var_os(variable).filter(|path| !path.is_empty());
+            path.map(PathBuf::from)
+        };
+        Self { path: named("SOFTRNIC_LIBIBVERBS"), manager: named("SOFTRNIC_LIBRDMACM") }
     }
 }

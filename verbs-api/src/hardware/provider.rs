@@ -10,7 +10,7 @@ use softrnic_model::verbs::VerbError;
 use super::errno::{last_errno, refusal};
 use super::layout::ibv_device;
 use super::library::{Library, LoadError};
-use super::{HardwareConfig, HardwareContext};
+use super::{HardwareConfig, HardwareContext, HardwareManager, ManagerLoadError};
 use crate::provider::{Context, DeviceInfo, OpenFailure, Provider, Verb};
 
 /// The devices of a libibverbs.
@@ -25,7 +25,15 @@ impl HardwareProvider {
     /// # Errors
     /// [`LoadError`]; its text says what to do.
     pub fn load(config: &HardwareConfig) -> Result<Self, LoadError> {
-        Ok(Self { library: Arc::new(Library::load(config.path.as_deref())?) })
+        Ok(Self { library: Arc::new(Library::load(config)?) })
+    }
+
+    /// A connection manager for its devices, without devices, over the librdmacm that belongs to it.
+    ///
+    /// # Errors
+    /// [`ManagerLoadError`]; its text says what to do.
+    pub fn connection_manager(&self) -> Result<Arc<HardwareManager>, ManagerLoadError> {
+        HardwareManager::of(&self.library)
     }
 }
 

@@ -65,7 +65,8 @@ impl GidTable {
         }
     }
 
-    fn live(&self) -> impl Iterator<Item = Address> {
+    /// What is in the table now.
+    pub(crate) fn live(&self) -> impl Iterator<Item = Address> {
         self.0.iter().filter(|entry| entry.live).map(|entry| entry.address)
     }
 }

@@ -9,7 +9,7 @@ use softrnic_model::cm::{Event, EventKind, Guid, Lifetimes, Machine, MachineConf
 #[cfg(target_os = "linux")]
 use softrnic_model::verbs::Gid;
 #[cfg(target_os = "linux")]
-use softrnic_transport::service::{CONVERSATIONS_MAX, Conversation};
+use softrnic_transport::service::{CONVERSATIONS_MAX, Conversation, Will};
 
 use super::core::Core;
 use crate::cm::{CmSink, CmSite};
@@ -21,6 +21,9 @@ const CONNECTIONS_MAX: u32 = 1 << 16;
 pub(crate) struct Communication {
     pub(crate) machine: Machine,
     pub(crate) sinks: Vec<Weak<dyn CmSink>>,
+    /// Where the port service finds what is to be said to peers when this process is gone.
+    #[cfg(target_os = "linux")]
+    will: Option<Will>,
 }
 
 impl Communication {
@@ -35,7 +38,34 @@ impl Communication {
             connections_max: CONNECTIONS_MAX,
             lifetimes: Lifetimes::default(),
         };
-        Self { machine: Machine::new(config), sinks: Vec::new() }
+        Self {
+            machine: Machine::new(config),
+            sinks: Vec::new(),
+            #[cfg(target_os = "linux")]
+            will: None,
+        }
+    }
+
+    /// Leaves it to the port service to take leave of peers.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn entrust(&mut self, mut will: Will) {
+        let machine = &self.machine;
+        for (id, ..) in machine.connections() {
+            will.note(id, machine.parting(id).as_ref());
+        }
+        self.will = Some(will);
+    }
+
+    /// Writes down what has changed.
+    fn note_changes(&mut self) {
+        while let Some(id) = self.machine.next_change() {
+            #[cfg(target_os = "linux")]
+            if let Some(will) = &mut self.will {
+                will.note(id, self.machine.parting(id).as_ref());
+            }
+            #[cfg(not(target_os = "linux"))]
+            let _ = id;
+        }
     }
 }
 
@@ -76,7 +106,7 @@ impl Core {
 
     /// Hands the machine's events to whom they are for, and its messages to the device.
     pub(crate) fn settle(&mut self, now: Instant) {
-        let Self { device, communication: Communication { machine, sinks }, .. } = self;
+        let Self { device, communication: Communication { machine, sinks, .. }, .. } = self;
         let site = CmSite { gids: device.gids(), mtu: device.query_port().active_mtu, now };
         while let Some(event) = machine.next_event() {
             match sinks.get(sink_of(&event)).and_then(Weak::upgrade) {
@@ -88,6 +118,7 @@ impl Core {
         while let Some(outgoing) = machine.next_mad() {
             device.post_mad(outgoing.route, outgoing.mad);
         }
+        self.communication.note_changes();
     }
 
     /// Nothing will arrive any more.
@@ -120,17 +151,17 @@ impl Core {
         listening.chain(connected).take(CONVERSATIONS_MAX).collect()
     }
 
-    /// A packet for queue pair 1 that the port service has received.
+    /// Packets for queue pair 1 that the port service has received.
     #[cfg(target_os = "linux")]
     pub(crate) fn take_forwarded(
         &mut self,
         now: Instant,
-        packets: &[(softrnic_model::wire::Route, Vec<u8>)],
+        packets: Vec<(softrnic_model::wire::Route, Vec<u8>)>,
     ) {
-        for (route, packet) in packets {
-            self.device.on_frame(now, &self.memory, route, packet);
+        // Every device with a port service has its addresses in a set of links.
+        if let Some(set) = self.link.as_set() {
+            packets.into_iter().for_each(|(route, packet)| set.hand_in(route, packet));
         }
-        self.manage(now);
-        self.send(now);
+        self.progress(now);
     }
 }

@@ -61,8 +61,20 @@ impl<T> EventQueue<T> {
     }
 
     pub(crate) fn push(&self, event: T) {
+        self.put(|events| events.push_back(event));
+    }
+
+    /// Puts an event before the first one that is to come later, or at the end.
+    pub(crate) fn insert_before(&self, event: T, later: impl Fn(&T) -> bool) {
+        self.put(|events| {
+            let place = events.iter().position(later).unwrap_or(events.len());
+            events.insert(place, event);
+        });
+    }
+
+    fn put(&self, enter: impl FnOnce(&mut VecDeque<T>)) {
         let mut state = self.lock();
-        state.events.push_back(event);
+        enter(&mut state.events);
         #[cfg(unix)]
         if let Some(signal) = &self.signal {
             signal.raise();

@@ -25,7 +25,7 @@ use crate::provider::{DeviceInfo, Timeout, Verb};
 
 /// Where a core lives: who may have it, what time it is there, and how one waits. Whatever is one has
 /// all verbs.
-pub(crate) trait Home: fmt::Debug + Send + Sync {
+pub(crate) trait Home: fmt::Debug + Send + Sync + 'static {
     /// What the device was listed as.
     fn info(&self) -> &DeviceInfo;
 

@@ -8,7 +8,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { OWN, NO_KERNEL, NO_DEVICE, NO_PERMISSION, PORT_DOWN, NO_ADDRESS, NO_LOCKED_MEMORY, FAILS };
+#define OWN 0
+#define NO_KERNEL 1
+#define NO_DEVICE 2
+#define NO_PERMISSION 3
+#define PORT_DOWN 4
+#define NO_ADDRESS 5
+#define NO_LOCKED_MEMORY 6
+#define FAILS 7
+#define NOTHING 8
 
 #if MODE == OWN
 const char *softrnic_version(void) { return "0"; }

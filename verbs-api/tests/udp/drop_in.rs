@@ -1,5 +1,5 @@
 //! The tests of a program once more, over real devices as far as they can tell: libibverbs is the
-//! drop-in, named by its path, and behind it are two emulated devices.
+//! drop-in, named by its path, and behind it are two emulated devices. It is librdmacm, too.
 
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};

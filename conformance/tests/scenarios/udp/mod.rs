@@ -1,6 +1,7 @@
 //! Every scenario between two emulated devices that exchange UDP datagrams through the kernel.
 
 mod captures;
+mod judged;
 mod network;
 mod variations;
 mod world;
@@ -28,7 +29,7 @@ macro_rules! over_udp {
             use softrnic_conformance::lab::Family;
 
             use super::network::on;
-            use super::{captures, variations};
+            use super::{captures, judged, variations};
 
             const FAMILY: Family = Family::$family;
 
@@ -45,6 +46,9 @@ macro_rules! over_udp {
                 path_mtu_4096
                 compare_and_swap_that_hits
                 refused_access_raises_an_event
+            }
+            tests_of_family! { judged:
+                checksums_and_datagrams
             }
             tests_of_family! { captures:
                 packets_are_the_recorded_ones

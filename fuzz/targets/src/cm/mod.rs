@@ -14,7 +14,7 @@ use softrnic_model::cm::message::{
 };
 use softrnic_model::cm::{
     Accept, CommId, Connect, Event, EventKind, Guid, Lifetimes, Listen, ListenAt, Machine,
-    MachineConfig, Message, PortSpace, RejectReason, Resolve, ServiceId, State,
+    MachineConfig, Message, Parting, PortSpace, RejectReason, Resolve, ServiceId, State,
 };
 use softrnic_model::planted::Fault;
 use softrnic_model::verbs::{Gid, QpNum};
@@ -120,6 +120,8 @@ struct World {
     machine: Machine,
     now: Instant,
     known: BTreeMap<CommId, Known>,
+    /// What is left to say to each peer, as far as changes were told.
+    noted: BTreeMap<CommId, Parting>,
 }
 
 impl World {
@@ -135,7 +137,7 @@ impl World {
         });
         let at = ListenAt::All;
         machine.listen(Listen { tag: 0, service_id: SERVICE, at, backlog: BACKLOG });
-        Self { machine, now: Instant::ZERO, known: BTreeMap::new() }
+        Self { machine, now: Instant::ZERO, known: BTreeMap::new(), noted: BTreeMap::new() }
     }
 
     /// A connection, by its place among those that there are.
@@ -217,7 +219,7 @@ impl World {
             command::READY => machine.ready(id).inspect(|()| hit(Reach::CmEstablished)),
             command::REJECT => machine.reject(now, id, reason, &[1], Bytes::default()),
             command::DISCONNECT => machine.disconnect(now, id),
-            command::ANSWER => machine.answer(now, id, &SidrRep::default()),
+            command::ANSWER => machine.answer(now, id, &SidrRep::default(), 0),
             command::HEARD => machine.heard_from_peer(id),
             _ => {
                 machine.release(now, id);
@@ -268,6 +270,15 @@ impl World {
         while let Some(event) = self.machine.next_event() {
             self.hear(&event);
         }
+        while let Some(id) = self.machine.next_change() {
+            match self.machine.parting(id) {
+                Some(parting) => drop(self.noted.insert(id, parting)),
+                None => drop(self.noted.remove(&id)),
+            }
+        }
+        // Who was told of every change knows what is left to say to every peer.
+        let left = self.machine.connections().map(|(id, ..)| self.machine.parting(id).unwrap());
+        assert!(left.map(|parting| parting.words()).eq(self.noted.values().map(Parting::words)));
         assert!(self.machine.len() <= CONNECTIONS_MAX as usize);
         for (id, state, _) in self.machine.connections() {
             assert_eq!(id.slot(), SLOT);

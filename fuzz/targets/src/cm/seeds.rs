@@ -2,7 +2,7 @@
 
 use softrnic_model::cm::message::{Apr, Dreq, Lap, Mra, Rep};
 use softrnic_model::cm::{CommId, Message};
-use softrnic_model::verbs::Gid;
+use softrnic_model::verbs::{Gid, QpNum};
 
 use super::{command, kind, leave};
 use crate::seeds::mads;
@@ -95,19 +95,22 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 
 /// The messages that no capture has.
 fn patience() -> Vec<u8> {
-    let local_comm_id = CommId(0x0900_0001);
+    let (local_comm_id, local_qpn) = (CommId(0x0900_0001), QpNum::new(0x77));
     let mut steps = Steps::default();
     steps.connect(false).says(Mra { service_timeout: 20, ..Mra::default() });
-    steps.says(Rep { local_comm_id, ..Rep::default() }).command(command::READY);
+    steps.says(Rep { local_comm_id, local_qpn, ..Rep::default() }).command(command::READY);
     steps.says(Lap::default()).says(Apr::default()).command(command::RELEASE).time(5000);
     steps.0
 }
 
 /// Another address knows all there is to know.
 fn stranger() -> Vec<u8> {
-    let local_comm_id = CommId(0x0900_0001);
+    let (local_comm_id, local_qpn) = (CommId(0x0900_0001), QpNum::new(0x77));
     let mut steps = Steps::default();
-    steps.connect(false).says(Rep { local_comm_id, ..Rep::default() }).command(command::READY);
+    steps
+        .connect(false)
+        .says(Rep { local_comm_id, local_qpn, ..Rep::default() })
+        .command(command::READY);
     let dreq = Message::from(Dreq::default()).to_mad(1, 0);
     steps.comes([kind::MESSAGE, 1, 0, leave::SOURCE], &dreq).command(command::RELEASE);
     steps.0

@@ -193,6 +193,7 @@ impl Machine {
         };
         let mad = Message::from(req).to_mad(connection.transaction, ask.options);
         self.connections.insert(id, Box::new(connection));
+        self.changed.insert(id);
         self.ask(id, mad, now);
         Ok(id)
     }
@@ -213,6 +214,7 @@ impl Machine {
         let mut connection = Connection::new(State::SidrReqSent, ask.tag, ask.route, transaction);
         connection.service_id = ask.service_id;
         self.connections.insert(id, Box::new(connection));
+        self.changed.insert(id);
         self.ask(id, Message::from(req).to_mad(transaction, 0), now);
         Ok(id)
     }
@@ -342,16 +344,23 @@ impl Machine {
         self.answered.keep(key, until, Box::new(*mad));
     }
 
-    /// Answers a request for a datagram service (SIDR_REP). The exchange is over.
+    /// Answers a request for a datagram service (SIDR_REP), with options of enhanced connection
+    /// establishment. The exchange is over.
     ///
     /// # Errors
     /// As [`Machine::accept`].
-    pub fn answer(&mut self, now: Instant, id: CommId, rep: &SidrRep) -> Result<(), CommandError> {
+    pub fn answer(
+        &mut self,
+        now: Instant,
+        id: CommId,
+        rep: &SidrRep,
+        options: u32,
+    ) -> Result<(), CommandError> {
         let asked = self.require(id, &[State::SidrReqRcvd])?;
         let (peer, route, transaction) = (asked.route.dst, asked.route, asked.transaction);
         let rep = SidrRep { request_id: asked.remote_id, ..rep.clone() };
         let key = (peer, Guid::default(), rep.request_id);
-        let mad = Message::from(rep).to_mad(transaction, 0);
+        let mad = Message::from(rep).to_mad(transaction, options);
         self.keep_answer(now, key, &mad);
         self.send(route, Box::new(mad));
         self.remove(id);
@@ -387,7 +396,7 @@ impl Machine {
         self.events.retain(|event| event.id != id);
         match state {
             State::ReqSent | State::MraReqRcvd => {
-                let rej = self.named_by_guid(self.rej_of(id, RejectReason::TIMEOUT));
+                let rej = self.rej_of(id, RejectReason::TIMEOUT).named_by(self.config.guid);
                 self.say_no(now, id, rej);
             }
             State::ReqRcvd
@@ -408,7 +417,7 @@ impl Machine {
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.owned = true;
                 }
-                let _ = self.answer(now, id, &SidrRep { status, ..SidrRep::default() });
+                let _ = self.answer(now, id, &SidrRep { status, ..SidrRep::default() }, 0);
             }
         }
     }

@@ -98,6 +98,11 @@ pub enum Transport {
     Xrc,
 }
 
+/// Whether a queue pair can be one end of a connection: neither one of management nor of no port.
+pub(super) fn can_connect(qpn: QpNum) -> bool {
+    qpn > QpNum::GSI && qpn != QpNum::MULTICAST
+}
+
 /// What both ends have agreed to, from the point of view of this one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {

@@ -9,6 +9,7 @@ mod commands;
 mod connection;
 mod event;
 mod listener;
+mod parting;
 mod receive;
 mod request;
 mod send;
@@ -31,6 +32,7 @@ pub use connection::{Parameters, State, Transport};
 pub use event::{Event, EventKind};
 use listener::Listener;
 pub use listener::{Listen, ListenerId};
+pub use parting::{LastWords, Parting};
 
 /// How long the machine waits, and how often it tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +102,7 @@ type PeerKey<T> = (Gid, Guid, T);
 /// * **told by the program**: the commands.
 /// * **told by the world**: [`on_mad`](Self::on_mad), [`on_time`](Self::on_time).
 /// * **drain**, after each of the latter two: [`next_mad`](Self::next_mad),
-///   [`next_event`](Self::next_event).
+///   [`next_event`](Self::next_event), [`next_change`](Self::next_change).
 ///
 /// What others make it remember is bounded: requests that the program has not answered by the backlog
 /// of each listener, all else by [`MachineConfig::connections_max`], and of both no peer can have all.
@@ -121,6 +123,8 @@ pub struct Machine {
     answered: Answered,
     outbox: VecDeque<Outgoing>,
     events: VecDeque<Event>,
+    /// Connections that have changed.
+    changed: BTreeSet<CommId>,
     dropped: u64,
 }
 
@@ -141,6 +145,7 @@ impl Machine {
             answered: Answered::default(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
+            changed: BTreeSet::new(),
             dropped: 0,
         }
     }

@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 
 use super::Machine;
-use super::connection::{Connection, State};
+use super::connection::{Connection, State, can_connect};
 use super::event::EventKind;
 use super::send::reversed;
 use crate::Instant;
@@ -103,13 +103,12 @@ impl Machine {
         connection.remote_id = rep.local_comm_id;
         connection.remote_guid = rep.local_ca_guid;
         connection.sent = None;
+        if !can_connect(rep.local_qpn) {
+            return self.refuse_rep(id, RejectReason::UNSUPPORTED);
+        }
         let stale = self.remote_qps.get(&(peer, rep.local_ca_guid, rep.local_qpn)).copied();
         if let Some(stale) = stale.filter(|stale| *stale != id) {
-            self.set_state(id, State::RepRcvd);
-            let rej = self.rej_of(id, RejectReason::STALE_CONN);
-            self.say(id, rej.clone());
-            self.tell(id, EventKind::Rejected(Box::new(rej)));
-            self.remove(id);
+            self.refuse_rep(id, RejectReason::STALE_CONN);
             return self.end_stale(stale, now);
         }
         let agreed = &mut connection.parameters;
@@ -128,6 +127,15 @@ impl Machine {
         self.set_state(id, State::RepRcvd);
         self.set_deadline(id, None);
         self.tell(id, EventKind::Reply(Box::new(rep)));
+    }
+
+    /// What the peer has answered is no good: both ends are told that it is refused.
+    fn refuse_rep(&mut self, id: CommId, reason: RejectReason) {
+        self.set_state(id, State::RepRcvd);
+        let rej = self.rej_of(id, reason);
+        self.say(id, rej.clone());
+        self.tell(id, EventKind::Rejected(Box::new(rej)));
+        self.remove(id);
     }
 
     fn on_rtu(&mut self, route: &Route, rtu: &Rtu) -> Option<()> {

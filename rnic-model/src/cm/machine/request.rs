@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::net::IpAddr;
 
-use super::connection::{Connection, Parameters, State, Transport};
+use super::connection::{Connection, Parameters, State, Transport, can_connect};
 use super::event::EventKind;
 use super::listener::ListenerId;
 use super::send::reversed;
@@ -14,11 +14,14 @@ use crate::cm::mad::MadHeader;
 use crate::cm::message::cell::{CommId, Guid};
 use crate::cm::message::{Answered, Message, Req, SidrRep, SidrReq, SidrStatus, answer_of_nobody};
 use crate::cm::{RejectReason, ServiceId};
-use crate::verbs::QpNum;
 use crate::wire::Route;
 
 impl Machine {
     pub(super) fn on_req(&mut self, now: Instant, route: &Route, header: &MadHeader, req: Req) {
+        if req.local_comm_id.is_none() {
+            // No answer could name it.
+            return self.dropped += 1;
+        }
         let key = (route.src, req.local_ca_guid, req.local_comm_id);
         if let Some(&id) = self.remote_ids.get(&key) {
             return self.on_repeated_req(id, route, header, &req);
@@ -78,6 +81,9 @@ impl Machine {
         if transport_of(req).is_none() {
             return Err(RejectReason::INVALID_TRANSPORT_TYPE);
         }
+        if !can_connect(req.local_qpn) {
+            return Err(RejectReason::UNSUPPORTED);
+        }
         let destination = destination(req.service_id, &req.private_data.0)
             .map_err(|_| RejectReason::CONSUMER_DEFINED)?;
         let listener = self.listener_of(req.service_id, destination);
@@ -91,6 +97,9 @@ impl Machine {
         header: &MadHeader,
         req: SidrReq,
     ) {
+        if req.request_id.is_none() {
+            return self.dropped += 1;
+        }
         // A request for resolution does not name its adapter.
         let key = (route.src, Guid::default(), req.request_id);
         if self.remote_ids.contains_key(&key) {
@@ -156,13 +165,13 @@ impl Machine {
         *self.asked_by.entry(peer).or_default() += 1;
         self.remote_ids.insert(key, id);
         self.connections.insert(id, Box::new(connection));
+        self.changed.insert(id);
     }
 
     /// Notes whose queue pair the peer's is, so that one that has begun anew is noticed.
     pub(super) fn know_peer_qp(&mut self, id: CommId) {
         if let Some(connection) = self.connections.get(&id)
             && let Some(qpn) = connection.parameters.remote_qpn
-            && qpn > QpNum::GSI
         {
             self.remote_qps.insert((connection.route.dst, connection.remote_guid, qpn), id);
         }

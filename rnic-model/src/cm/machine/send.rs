@@ -7,8 +7,8 @@ use super::event::{Event, EventKind};
 use super::{Machine, Outgoing};
 use crate::Instant;
 use crate::cm::mad::Mad;
-use crate::cm::message::cell::{Bytes, CommId};
-use crate::cm::message::{Answered, Drep, Dreq, Message, Mra, Rej};
+use crate::cm::message::cell::CommId;
+use crate::cm::message::{Answered, Drep, Message, Mra, Rej};
 use crate::cm::{RejectReason, message};
 use crate::wire::{Route, ack_timeout_ns};
 
@@ -77,15 +77,7 @@ impl Machine {
     }
 
     pub(super) fn dreq_of(&self, id: CommId) -> Option<Mad> {
-        let connection = self.connections.get(&id)?;
-        let dreq = Dreq {
-            local_comm_id: id,
-            remote_comm_id: connection.remote_id,
-            remote_qpn: connection.parameters.remote_qpn?,
-            ..Dreq::default()
-        };
-        // An exchange of its own, which is ours.
-        Some(Message::from(dreq).to_mad(self.transaction(id), 0))
+        self.parting(id)?.dreq()
     }
 
     /// Agrees that the connection has ended, in the peer's exchange.
@@ -96,40 +88,9 @@ impl Machine {
         }
     }
 
-    /// The REJ of a connection in its state (IBA 12.6.7).
+    /// The REJ of a connection in its state.
     pub(super) fn rej_of(&self, id: CommId, reason: RejectReason) -> Rej {
-        let Some(connection) = self.connections.get(&id) else { return Rej::default() };
-        let (local_comm_id, answered) = match connection.state {
-            // The peer has not heard of our ID yet.
-            State::ReqRcvd => (CommId::default(), Answered::Req),
-            State::MraReqSent => (id, Answered::Req),
-            State::RepRcvd | State::MraRepSent => (id, Answered::Rep),
-            State::ReqSent
-            | State::MraReqRcvd
-            | State::RepSent
-            | State::MraRepRcvd
-            | State::Established
-            | State::DreqSent
-            | State::DreqRcvd
-            | State::Timewait
-            | State::SidrReqSent
-            | State::SidrReqRcvd => (id, Answered::Other),
-        };
-        Rej {
-            local_comm_id,
-            remote_comm_id: connection.remote_id,
-            message: answered as u8,
-            reason,
-            ..Rej::default()
-        }
-    }
-
-    /// What names this end to a peer that knows none of its IDs: the adapter.
-    pub(super) fn named_by_guid(&self, mut rej: Rej) -> Rej {
-        let guid = self.config.guid.0.to_be_bytes();
-        rej.info_length = 8;
-        rej.info = Bytes::of(&guid).unwrap_or_default();
-        rej
+        self.parting(id).map_or_else(Rej::default, |parting| parting.rej(reason))
     }
 
     /// Refuses a request for which there is no record.
@@ -165,6 +126,7 @@ impl Machine {
     pub(super) fn set_state(&mut self, id: CommId, state: State) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.state = state;
+            self.changed.insert(id);
         }
     }
 
@@ -210,6 +172,7 @@ impl Machine {
         self.set_deadline(id, None);
         self.leave_backlog(id);
         let Some(connection) = self.connections.remove(&id) else { return };
+        self.changed.insert(id);
         let peer = connection.route.dst;
         let guid = connection.remote_guid;
         let remote_id = (peer, guid, connection.remote_id);

@@ -62,7 +62,7 @@ impl Machine {
             return self.enter_timewait(id, now);
         }
         if state != Some(State::SidrReqSent) {
-            let rej = self.named_by_guid(self.rej_of(id, RejectReason::TIMEOUT));
+            let rej = self.rej_of(id, RejectReason::TIMEOUT).named_by(self.config.guid);
             self.say(id, rej);
         }
         self.tell(id, EventKind::Unreachable);

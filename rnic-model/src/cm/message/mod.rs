@@ -305,8 +305,12 @@ messages! {
         status: u8 = [4];
         /// Bytes of additional information.
         info_length: u8 = [5];
+        /// Whose options the attribute modifier holds, the high bytes; the low one follows.
+        vendor_id_high: u16 = [6];
         /// The queue pair of the service.
         qpn: QpNum = [8];
+        /// The low byte.
+        vendor_id_low: u8 = [11];
         /// Which service it is.
         service_id: ServiceId = [12];
         /// Its Q_Key.
@@ -394,6 +398,20 @@ impl Rep {
     /// Sets the three bytes of it.
     pub fn set_vendor_id(&mut self, vendor: u32) {
         [_, self.vendor_id_high, self.vendor_id_middle, self.vendor_id_low] = vendor.to_be_bytes();
+    }
+}
+
+impl SidrRep {
+    /// Whose options the attribute modifier holds.
+    #[must_use]
+    pub fn vendor_id(&self) -> u32 {
+        u32::from(self.vendor_id_high) << 8 | u32::from(self.vendor_id_low)
+    }
+
+    /// Sets its three bytes.
+    pub fn set_vendor_id(&mut self, vendor: u32) {
+        let [_, high, middle, low] = vendor.to_be_bytes();
+        (self.vendor_id_high, self.vendor_id_low) = (u16::from_be_bytes([high, middle]), low);
     }
 }
 

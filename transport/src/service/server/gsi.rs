@@ -65,7 +65,7 @@ impl Server {
         }
     }
 
-    fn since_start(&self) -> Instant {
+    pub(super) fn since_start(&self) -> Instant {
         let now = self.started.elapsed().as_nanos();
         Instant::from_ns(u64::try_from(now).unwrap_or(u64::MAX))
     }
@@ -103,11 +103,16 @@ impl Server {
         client.is_some_and(|one| one.about.gsi && one.about.places.contains(&place))
     }
 
+    /// The socket of the service at an address.
+    pub(super) fn link_at(&mut self, place: Place) -> Option<&mut UdpLink> {
+        self.groups.get_mut(&place).and_then(|group| group.link.as_mut())
+    }
+
     /// Tells the sender of a packet that it is for nobody.
     pub(super) fn refuse(&mut self, place: Place, route: &Route, packet: &[u8]) {
         let now = self.since_start();
         if let Some((way, mad)) = refusal(route, packet)
-            && let Some(link) = self.groups.get_mut(&place).and_then(|group| group.link.as_mut())
+            && let Some(link) = self.link_at(place)
         {
             transmit(link, now, way, &mad);
             // If that fails the peer asks again.
@@ -130,6 +135,10 @@ impl Server {
                 self.taker_of(place, (route.src, transaction_of(mad), service, destination))
             }
             Target::Connection(id) => {
+                let message = || Message::parse(mad).ok().map(|(_, message)| message);
+                if self.farewells.hear(place, id, route, message) {
+                    return Fate::Nobody;
+                }
                 let group = self.groups.get(&place);
                 let holder = group.and_then(|group| group.slots.holder(id.slot()));
                 holder.filter(|id| self.takes(place, *id))
@@ -163,7 +172,7 @@ fn refusal(route: &Route, packet: &[u8]) -> Option<(Route, Mad)> {
     Some((back, answer))
 }
 
-fn transmit(link: &mut UdpLink, now: Instant, route: Route, mad: &Mad) {
+pub(super) fn transmit(link: &mut UdpLink, now: Instant, route: Route, mad: &Mad) {
     let header = mad_header(Psn::new(0));
     let head = header.as_slice();
     let frame = Outgoing { route, len: head.len() + mad.len(), damage: None };

@@ -3,12 +3,14 @@
 
 mod asked;
 mod early;
+mod farewell;
 mod gsi;
 mod ports;
 mod requests;
 mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -122,6 +124,8 @@ struct Client {
     conversations: Vec<Conversation>,
     /// Its ports of the connection manager.
     ports: Vec<Reservation>,
+    /// What is to be said for it when it is gone.
+    will: Option<File>,
 }
 
 /// Somebody who wants to know how all members are doing.
@@ -152,6 +156,7 @@ pub(super) struct Server {
     /// Requests for which nobody listens yet.
     early: Vec<early::Early>,
     asked: asked::Asked,
+    farewells: farewell::Farewells,
     next_client: u64,
     started: Instant,
     /// Since when there is no member.
@@ -186,6 +191,7 @@ impl Server {
             gate: Gate::default(),
             early: Vec::new(),
             asked: asked::Asked::default(),
+            farewells: farewell::Farewells::default(),
             next_client: 1,
             started: now,
             alone_since: Some(now),
@@ -198,7 +204,7 @@ impl Server {
             let now = Instant::now();
             self.keep_time(now);
             let idle = |idle| self.alone_since.is_some_and(|since| now >= since + idle);
-            if self.settings.idle.is_some_and(idle) {
+            if self.settings.idle.is_some_and(idle) && self.farewells.is_empty() {
                 break;
             }
             let ready = self.wait(stop.as_fd(), now)?;
@@ -256,12 +262,17 @@ impl Server {
 
     fn next_deadline(&self) -> Option<Instant> {
         let idle = self.alone_since.zip(self.settings.idle).map(|(since, idle)| since + idle);
+        // Who has something left to say stays for that.
+        let idle = idle.filter(|_| self.farewells.is_empty());
         let strangers = self.clients.values().filter(|client| client.about.slot == 0);
         let strangers = strangers.map(|client| client.since + STRANGER_MAX);
-        let unused = self.unused.values().map(|since| *since + LINGER);
+        let unused = self.unused.iter().filter(|(place, _)| !self.farewells.concern(**place));
+        let unused = unused.map(|(_, since)| *since + LINGER);
         let askers = self.askers.iter().map(|asker| asker.until);
         let early = self.patience_ends();
-        idle.into_iter().chain(strangers).chain(unused).chain(askers).chain(early).min()
+        let farewells = self.farewells.next_due();
+        let due = idle.into_iter().chain(strangers).chain(unused).chain(askers).chain(early);
+        due.chain(farewells).min()
     }
 
     /// Does what is due.
@@ -271,6 +282,7 @@ impl Server {
         });
         self.answer_askers();
         self.refuse_early(now);
+        self.say_farewells(now);
         let stranger =
             |client: &Client| client.about.slot == 0 && client.since + STRANGER_MAX <= now;
         let strangers = self.clients.iter().filter(|(_, client)| stranger(client));
@@ -278,6 +290,7 @@ impl Server {
             self.remove(id);
         }
         let over = self.unused.iter().filter(|(_, since)| **since + LINGER <= now);
+        let over = over.filter(|(place, _)| !self.farewells.concern(**place));
         for place in over.map(|(place, _)| *place).collect::<Vec<_>>() {
             self.unused.remove(&place);
             self.close_group(place);
@@ -319,8 +332,9 @@ impl Server {
         let Ok((pid, uid)) = channel::peer_of(&connection) else { return };
         let refusal = self.judge(uid);
         let (since, about, status) = (Instant::now(), ClientRecord::default(), None);
-        let (conversations, ports) = (Vec::new(), Vec::new());
-        let client = Client { connection, pid, uid, since, about, status, conversations, ports };
+        let (conversations, ports, will) = (Vec::new(), Vec::new(), None);
+        let client =
+            Client { connection, pid, uid, since, about, status, conversations, ports, will };
         if let Some(why) = refusal {
             // Said without being asked, and the connection ends.
             let _ = client.say(&Answer::Refused(why), 0, &[]);
@@ -357,6 +371,7 @@ impl Server {
         for (id, client) in &self.clients {
             self.keep_client(*id, client);
             self.keep_all_ports(*id);
+            self.keep_will(*id);
         }
     }
 
@@ -372,6 +387,12 @@ impl Server {
         self.keep(Key::Client(id.0), record, &client.connection);
     }
 
+    fn keep_will(&self, id: ClientId) {
+        if let Some(file) = self.clients.get(&id).and_then(|client| client.will.as_ref()) {
+            self.keep(Key::Will(id.0), || Record::Will, file);
+        }
+    }
+
     fn forget(&self, key: Key) {
         if let Some(keeper) = &self.keeper {
             keeper.forget(key);
@@ -384,6 +405,8 @@ impl Server {
         let Some(client) = self.clients.remove(&id) else { return };
         self.forget(Key::Client(id.0));
         self.forget_ports(id, &client);
+        self.forget(Key::Will(id.0));
+        self.take_leave(now, &client);
         let mut ended = Vec::new();
         for group in self.groups.values_mut() {
             let place = group.place();

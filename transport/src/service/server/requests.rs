@@ -2,6 +2,7 @@
 //! else notices.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use crate::service::group::Group;
 use crate::service::keeper::Keeper;
 use crate::service::message::{Answer, MESSAGE_MAX, PLACES_MAX, ROWS_MAX, Request};
 use crate::service::slots::{ClientId, Slots, choose};
-use crate::service::{Place, Refusal, Row, channel, sys};
+use crate::service::{Place, Refusal, Row, channel, sys, will};
 
 /// Addresses that one user may use at a time: the service's own, and any other.
 const PLACES_OF_OWN_MAX: usize = 1024;
@@ -72,21 +73,16 @@ impl Server {
     fn carry_out(&mut self, id: ClientId, sequence: u16, request: Request) -> Outcome {
         let Some(client) = self.clients.get_mut(&id) else { return Outcome::Leaves };
         match request {
-            Request::Attach { program, device, places } => {
+            Request::Attach { program, device, slot, places } => {
                 client.about.program = program;
                 client.about.device = device;
-                return self.attach(id, sequence, &places);
+                self.attach(id, sequence, slot, &places)
             }
             Request::Detach(place) => {
                 self.detach(id, place);
-                return Outcome::Stays;
+                Outcome::Stays
             }
-            Request::Gsi(wanted) => {
-                client.about.gsi = wanted;
-                if let Some(client) = self.clients.get(&id) {
-                    self.keep_client(id, client);
-                }
-            }
+            Request::Gsi(wanted) => self.take_gsi(id, sequence, wanted),
             Request::Status(status, conversations) => {
                 client.status = Some(status);
                 client.conversations = conversations;
@@ -94,20 +90,19 @@ impl Server {
                     asker.waits_for.remove(&id);
                 }
                 self.answer_askers();
-                return Outcome::Stays;
+                Outcome::Stays
             }
             Request::List => {
                 self.ask_all(id, sequence);
-                return Outcome::Stays;
+                Outcome::Stays
             }
-            Request::Reserve(wanted) => return self.reserve(id, sequence, wanted),
+            Request::Reserve(wanted) => self.reserve(id, sequence, wanted),
             Request::Release(service, at) => {
                 self.release_port(id, service, at);
-                return Outcome::Stays;
+                Outcome::Stays
             }
-            Request::Leave => return Outcome::Leaves,
+            Request::Leave => Outcome::Leaves,
         }
-        self.answer(id, &Answer::Done, sequence, &[])
     }
 
     /// A client that does not take its answer is sent away.
@@ -126,9 +121,35 @@ impl Server {
         }
     }
 
+    /// A client wants messages of the connection manager, or no more of them. Who wants them gets the
+    /// file for what is to be said when it is gone.
+    fn take_gsi(&mut self, id: ClientId, sequence: u16, wanted: bool) -> Outcome {
+        let Some(client) = self.clients.get_mut(&id) else { return Outcome::Leaves };
+        client.about.gsi = wanted;
+        if wanted && client.will.is_none() {
+            match will::new_file() {
+                Ok(file) => client.will = Some(file),
+                Err(_) => return self.answer(id, &Answer::Refused(Refusal::Busy), sequence, &[]),
+            }
+        }
+        let copy = client.will.as_ref().filter(|_| wanted).map(File::try_clone);
+        if let Some(client) = self.clients.get(&id) {
+            self.keep_client(id, client);
+            self.keep_will(id);
+        }
+        match copy.transpose() {
+            Ok(file) => {
+                let sockets: Vec<OwnedFd> = file.into_iter().map(OwnedFd::from).collect();
+                self.answer(id, &Answer::Done, sequence, &sockets)
+            }
+            Err(_) => self.answer(id, &Answer::Refused(Refusal::Busy), sequence, &[]),
+        }
+    }
+
     /// Gives a client the sockets of addresses.
-    fn attach(&mut self, id: ClientId, sequence: u16, places: &[Place]) -> Outcome {
-        let granted = self.judge_attach(id, places).and_then(|()| self.grant(id, places));
+    fn attach(&mut self, id: ClientId, sequence: u16, wished: u8, places: &[Place]) -> Outcome {
+        let granted = self.judge_attach(id, places);
+        let granted = granted.and_then(|()| self.grant(id, wished, places));
         match granted {
             Ok((slot, granted)) => {
                 let told = granted.iter().map(|one| one.as_ref().map(drop).map_err(|why| *why));
@@ -161,10 +182,11 @@ impl Server {
     }
 
     /// The slot of a client, and its socket of each of these addresses. At an address that it has
-    /// already it gets the same socket again.
+    /// already it gets the same socket again. Who has no slot yet may wish for one.
     fn grant(
         &mut self,
         id: ClientId,
+        wished: u8,
         places: &[Place],
     ) -> Result<(u8, Vec<Result<OwnedFd, Refusal>>), Refusal> {
         let opened: Vec<_> = places.iter().map(|place| self.open_group(*place)).collect();
@@ -172,6 +194,7 @@ impl Server {
         let share = self.share();
         let client = self.clients.get(&id).ok_or(Refusal::Malformed)?;
         let slot = match client.about.slot {
+            0 if wished != 0 => wished,
             0 => {
                 let usable = places.iter().zip(&opened).filter(|(_, opened)| opened.is_ok());
                 let groups = usable.filter_map(|(place, _)| self.groups.get(place));

@@ -26,6 +26,7 @@ pub(super) fn from_keeper(channel: OwnedFd) -> io::Result<Server> {
     let mut clients: Vec<(u64, ClientRecord, OwnedFd)> = Vec::new();
     let mut relays: Vec<(Place, u8, OwnedFd)> = Vec::new();
     let mut ports: Vec<(u64, Vec<Reservation>)> = Vec::new();
+    let mut wills: Vec<(u64, OwnedFd)> = Vec::new();
     loop {
         let (word, descriptor) = keeper.hear()?.ok_or(io::ErrorKind::UnexpectedEof)?;
         match (word, descriptor) {
@@ -44,6 +45,9 @@ pub(super) fn from_keeper(channel: OwnedFd) -> io::Result<Server> {
             }
             (Word::Keep(Key::Ports(client, _), Record::Ports(some)), Some(_)) => {
                 ports.push((client, some));
+            }
+            (Word::Keep(Key::Will(client), Record::Will), Some(file)) => {
+                wills.push((client, file));
             }
             (Word::Complete, _) => break,
             (Word::Keep(..) | Word::Forget(_) | Word::Farewell, _) => {
@@ -66,6 +70,11 @@ pub(super) fn from_keeper(channel: OwnedFd) -> io::Result<Server> {
     }
     for (client, some) in ports {
         some.into_iter().for_each(|port| server.enter_port(ClientId(client), port));
+    }
+    for (client, file) in wills {
+        if let Some(client) = server.clients.get_mut(&ClientId(client)) {
+            client.will = Some(file.into());
+        }
     }
     server.note_unused(Instant::now());
     Ok(server)
@@ -99,10 +108,10 @@ impl Server {
             }
         }
         let (since, status) = (Instant::now(), None);
-        let (conversations, ports) = (Vec::new(), Vec::new());
+        let (conversations, ports, will) = (Vec::new(), Vec::new(), None);
         self.clients.insert(
             id,
-            Client { connection, pid, uid, since, about, status, conversations, ports },
+            Client { connection, pid, uid, since, about, status, conversations, ports, will },
         );
         self.next_client = self.next_client.max(id.0 + 1);
         self.alone_since = None;

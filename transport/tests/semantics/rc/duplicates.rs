@@ -241,3 +241,27 @@ fn an_answer_under_way_begins_again_where_it_is_asked_to() {
     let again = ["FIRST 0", "MIDDLE 1", "MIDDLE 2", "LAST 3"];
     assert_eq!(bench.frames(), again.map(|packet| format!("B RDMA_READ_RESPONSE_{packet}")));
 }
+
+#[test]
+fn parts_of_a_read_that_touch_are_answered_one_by_one() {
+    // Packets 0 and 1, and 2 and 3, in both orders: no byte of one is in the other.
+    let halves = [(0, 1000, 512), (2, 1512, 488)];
+    for order in [[0, 1], [1, 0]] {
+        let mut bench = Setup { mtu: Mtu::B256, ..super::setup() }.pair();
+        let key = bench.remote(B).key;
+        bench.inject(A, &Forge::read(0, 1000, key, 1000));
+        assert_eq!(bench.frames().len(), 4);
+        for (psn, at, len) in order.map(|half| halves[half]) {
+            bench.inject(A, &Forge::read(psn, at, key, len));
+        }
+        let of = |psn| [format!("FIRST {psn}"), format!("LAST {}", psn + 1)];
+        let answers = order.map(|half| of(halves[half].0)).concat();
+        assert_eq!(
+            bench.frames(),
+            answers
+                .iter()
+                .map(|packet| format!("B RDMA_READ_RESPONSE_{packet}"))
+                .collect::<Vec<_>>()
+        );
+    }
+}

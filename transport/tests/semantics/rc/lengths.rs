@@ -131,6 +131,39 @@ impl Memory for Void {
     }
 }
 
+#[test]
+fn a_send_may_bring_2_gib_and_no_more() {
+    for over in [0, 4] {
+        let mut bench = Setup { mtu: Mtu::B4096, ..super::setup() }.pair();
+        let (key, half) = (huge(&mut bench, B), 1 << 30);
+        let receive = wr(7, send()).sge(BASE, half, key).sge(BASE, half, key);
+        bench.try_recv(B, &receive).unwrap();
+        let (now, route, first_psn) = (bench.fabric.now(), bench.route(A), bench.end(A).first_psn);
+        let fit = (1 << 31) >> 12;
+        let last = if over == 0 { fit - 1 } else { fit };
+        let packet = |bench: &Bench, place, psn, len| {
+            Forge::send(place, psn).quiet().count_up(0, len).bytes(bench, A)
+        };
+        let first = packet(&bench, Place::First, 0, 4096);
+        bench.device(B).on_frame(now, &Void, &route, &first);
+        let mut middle = packet(&bench, Place::Middle, 0, 4096);
+        for number in 1..last {
+            // Nothing but the sequence number, the last of the twelve bytes of the BTH, changes.
+            middle[9..12].copy_from_slice(&first_psn.plus(number).get().to_be_bytes()[1..]);
+            bench.device(B).on_frame(now, &Void, &route, &middle);
+        }
+        let len = if over == 0 { 4096 } else { over };
+        let last = packet(&bench, Place::Last, last.cast_signed(), len);
+        bench.device(B).on_frame(now, &Void, &route, &last);
+        let refused = bench.frames().iter().any(|text| text.contains("NAK"));
+        assert_eq!(refused, over > 0);
+        if over == 0 {
+            let all: Vec<_> = bench.received(B).iter().map(|wc| (wc.wr_id, wc.byte_len)).collect();
+            assert_eq!(all, [(7, 1 << 31)]);
+        }
+    }
+}
+
 /// Lets two devices talk until neither has anything to say. Returns the packets of both.
 fn talk(bench: &mut Bench) -> [u64; 2] {
     let routes = [A, B].map(|end| bench.route(end));

@@ -1,6 +1,11 @@
-//! The main test: random work of all kinds on several queue pairs in both directions, under bad
-//! weather; then calm. Everything must finish, and a reference model knows every byte of both
-//! memories, every completion and its order, and that nothing was executed twice.
+//! Random work of all kinds on several queue pairs in both directions, under bad weather; then calm.
+//! Everything must finish, and a model knows every byte of both memories, every completion and its
+//! order, and that nothing was executed twice.
+//!
+//! `softrnic swarm` (`conformance/src/swarm`) judges more: many hosts, errors, keys, counters. It does so
+//! through verbs and over IPv4. This one is for what it leaves out: the device without verbs around it, over
+//! IPv6 too, send queues that are filled to the last place and those that signal everything; and of
+//! unreliable services it judges order, and that most messages come.
 //!
 //! `SWARM_SEEDS` runs more seeds than the normal test, `SWARM_FROM` starts elsewhere, and
 //! `SWARM_TRACE` prints all frames of the run.

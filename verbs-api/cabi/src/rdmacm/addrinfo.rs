@@ -227,7 +227,7 @@ fn for_c(answer: &Answer) -> Result<*mut rdma_addrinfo> {
         let Some(address) = address else { continue };
         let storage = Storage::from(address);
         let copy = copied(&storage.0)?.cast();
-        let len = u32::try_from(storage.len())?;
+        let len = u32::try_from(storage.address_len())?;
         info.0.ai_family = family(address);
         if is_source {
             (info.0.ai_src_addr, info.0.ai_src_len) = (copy, len);

@@ -23,6 +23,8 @@ pub(super) struct Group {
     mgid: Gid,
     /// The program's word for it, an address.
     context: usize,
+    /// It is only sent to, so that no queue pair is to receive from it.
+    send_only: bool,
     /// Whether the identifier's queue pair receives from it.
     attached: AtomicBool,
     pub(super) tally: Tally,
@@ -43,6 +45,9 @@ pub(super) fn find(id: &Object<Id>, number: u64) -> Option<Arc<Group>> {
 /// Lets the identifier's queue pair receive from a group. One that the program has brought is its own to
 /// attach.
 pub(super) fn attach(id: &Object<Id>, group: &Group) -> Result<()> {
+    if group.send_only {
+        return Ok(());
+    }
     if let Some(qp) = id.see(|public| public.id.qp) {
         let pair = qp.get()?;
         pair.shared.device()?.attach_mcast(pair.number, group.mgid)?;
@@ -78,7 +83,7 @@ pub(super) fn leave_all(id: &Object<Id>) {
     id.state().groups.clear();
 }
 
-fn join(id: &Object<Id>, address: SocketAddr, context: *mut c_void) -> Result<()> {
+fn join(id: &Object<Id>, address: SocketAddr, send_only: bool, context: *mut c_void) -> Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     id.device()?;
     let mgid = resolve::group(address.ip()).ok_or(Errno::INVALID)?;
@@ -88,6 +93,7 @@ fn join(id: &Object<Id>, address: SocketAddr, context: *mut c_void) -> Result<()
         address,
         mgid,
         context: context.expose_provenance(),
+        send_only,
         attached: AtomicBool::new(false),
         tally: Tally::default(),
     });
@@ -104,7 +110,7 @@ pub(crate) extern "C" fn join_multicast(
     address: *const Storage,
     context: *mut c_void,
 ) -> c_int {
-    number(|| join(live(&id)?, read(address)?, context).map(|()| 0))
+    number(|| join(live(&id)?, read(address)?, false, context).map(|()| 0))
 }
 
 pub(crate) extern "C" fn join_multicast_ex(
@@ -125,12 +131,12 @@ pub(crate) extern "C" fn join_multicast_ex(
         if attr.comp_mask & !NEEDED != 0 {
             return Err(Errno(libc::ENOTSUP));
         }
-        match attr.join_flags {
-            FULL_MEMBER => join(id, read(attr.addr)?, context).map(|()| 0),
-            // RoCE v2 has no subnet manager that would know such a member.
-            SEND_ONLY => Err(Errno::NOT_SUPPORTED),
-            _ => Err(Errno::INVALID),
-        }
+        let send_only = match attr.join_flags {
+            FULL_MEMBER => false,
+            SEND_ONLY => true,
+            _ => return Err(Errno::INVALID),
+        };
+        join(id, read(attr.addr)?, send_only, context).map(|()| 0)
     })
 }
 

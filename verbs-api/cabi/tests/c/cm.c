@@ -232,6 +232,20 @@ static void groups(void)
 	attr.comp_mask |= RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 	CHECK(!rdma_join_multicast_ex(id, &attr, &mark));
 	EXPECT(channel, MULTICAST_JOIN);
+	CHECK(!rdma_leave_multicast(id, (struct sockaddr *)&group));
+	/* Who only sends receives nothing, so there is nothing to detach. */
+	attr.join_flags = RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+	CHECK(!rdma_join_multicast_ex(id, &attr, &mark));
+	event = EVENT(channel, MULTICAST_JOIN);
+	union ibv_gid mgid = event->param.ud.ah_attr.grh.dgid;
+	CHECK(event->param.ud.qp_num == 0xffffff && !rdma_ack_cm_event(event));
+	CHECK(ibv_detach_mcast(id->qp, &mgid, 0) != 0);
+	CHECK(!rdma_leave_multicast(id, (struct sockaddr *)&group));
+	attr.join_flags = 2;
+	CHECK(rdma_join_multicast_ex(id, &attr, &mark) == -1 && errno == EINVAL);
+	attr.join_flags = 0;
+	CHECK(!rdma_join_multicast_ex(id, &attr, &mark));
+	EXPECT(channel, MULTICAST_JOIN);
 	/* Leaving is part of going. */
 	rdma_destroy_qp(id);
 	CHECK(!rdma_destroy_id(id));

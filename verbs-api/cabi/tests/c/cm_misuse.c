@@ -3,6 +3,10 @@
 
 #include <rdma/rsocket.h>
 
+#ifndef AF_IB
+#define AF_IB 27
+#endif
+
 static struct rdma_cm_id *fresh(struct rdma_event_channel *channel)
 {
 	struct rdma_cm_id *id = NULL;
@@ -56,6 +60,9 @@ static void addresses(struct rdma_event_channel *channel)
 	int yes = 1, port;
 
 	NO(rdma_bind_addr(id, NULL) != -1, EINVAL);
+	NO(rdma_bind_addr(id, &odd) != -1, EAFNOSUPPORT);
+	/* Addresses of InfiniBand proper, which no RoCE device has. */
+	odd.sa_family = AF_IB;
 	NO(rdma_bind_addr(id, &odd) != -1, EAFNOSUPPORT);
 	inet_pton(AF_INET, "198.51.100.1", &other.sin_addr);
 	NO(rdma_bind_addr(id, (struct sockaddr *)&other) != -1, EADDRNOTAVAIL);

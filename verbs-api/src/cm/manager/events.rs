@@ -149,10 +149,26 @@ impl State {
         }
     }
 
-    /// Tells who listens of a request.
+    /// Tells who listens of a request, when it is its peer's turn.
     fn announce(&mut self, id: CmId, listener: CmId, param: EventParam) {
-        let (kind, status) = (CmEventKind::ConnectRequest, 0);
-        self.push(CmEvent { id, listen_id: Some(listener), kind, status, param });
+        let Some(peer) = self.ids.get(&id).and_then(|known| known.peer) else { return };
+        let Some(listening) = self.ids.get_mut(&listener) else { return };
+        let (turn, is_last) = listening.turns.queue(peer.ip());
+        if let Some(known) = self.ids.get_mut(&id) {
+            known.turn = turn;
+        }
+        let (listen_id, kind, status) = (Some(listener), CmEventKind::ConnectRequest, 0);
+        let event = CmEvent { id, listen_id, kind, status, param };
+        if is_last {
+            return self.push(event);
+        }
+        let later = |other: &CmEvent| {
+            other.listen_id == listen_id
+                && self.ids.get(&other.id).is_some_and(|known| known.turn > turn)
+        };
+        if let Some(channel) = self.channel_of(id) {
+            channel.events.insert_before(event, later);
+        }
     }
 
     /// An identifier for a request; none if there is nobody any more who listens, or no room.

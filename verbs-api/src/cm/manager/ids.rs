@@ -7,6 +7,7 @@ use softrnic_model::cm::{CommId, ListenerId, PortSpace};
 use softrnic_model::verbs::{Psn, QpType};
 use softrnic_transport::ports::Reservation;
 
+use super::turns::{Turn, Turns};
 use super::{EmulatedManager, State, chance};
 use crate::cm::{
     Cm, CmError, CmEvent, CmEventKind, CmId, CmOption, CmPhase, Ece, EventChannelId, IdInfo, Path,
@@ -41,6 +42,10 @@ pub(super) struct Id {
     pub(super) taken: u32,
     /// The listener whose request it is, until the program has taken that.
     pub(super) asked_of: Option<CmId>,
+    /// When that is to be told, among others.
+    pub(super) turn: Turn,
+    /// Of a listener: whose requests wait for the program to take them.
+    pub(super) turns: Turns,
     pub(super) groups: Vec<SocketAddr>,
     pub(super) tos: u8,
     pub(super) reuse: bool,
@@ -67,6 +72,8 @@ impl Id {
             remote_ece: Ece::default(),
             taken: 0,
             asked_of: None,
+            turn: 0,
+            turns: Turns::default(),
             groups: Vec::new(),
             tos: 0,
             reuse: false,
@@ -137,12 +144,20 @@ impl State {
         {
             listener.taken += 1;
         }
-        if let Some(id) = self.ids.get_mut(&event.id) {
-            if event.kind == CmEventKind::ConnectRequest {
-                id.asked_of = None;
-            } else {
-                id.taken += 1;
-            }
+        if event.kind == CmEventKind::ConnectRequest {
+            self.waits_no_more(event.id);
+        } else if let Some(id) = self.ids.get_mut(&event.id) {
+            id.taken += 1;
+        }
+    }
+
+    /// A program knows of a request, or will never.
+    fn waits_no_more(&mut self, request: CmId) {
+        let Some(known) = self.ids.get_mut(&request) else { return };
+        if let (Some(listener), Some(peer)) = (known.asked_of.take(), known.peer)
+            && let Some(listener) = self.ids.get_mut(&listener)
+        {
+            listener.turns.leave(peer.ip());
         }
     }
 
@@ -188,6 +203,7 @@ impl EmulatedManager {
     pub(super) fn destroy(&self, id: CmId) -> Cm<u32> {
         let (known, devices, requests) = {
             let mut state = self.lock();
+            state.waits_no_more(id);
             let known = state.ids.remove(&id).ok_or_else(super::no_such_id)?;
             if let Some(channel) = state.channels.get_mut(&known.channel) {
                 channel.users = channel.users.saturating_sub(1);

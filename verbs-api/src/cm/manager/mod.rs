@@ -11,6 +11,7 @@ mod listening;
 mod multicast;
 mod ports;
 mod requests;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -141,11 +142,14 @@ impl State {
 
     /// Puts an event into the channel of its identifier.
     fn push(&self, event: CmEvent) {
-        if let Some(id) = self.ids.get(&event.id)
-            && let Some(channel) = self.channels.get(&id.channel)
-        {
+        if let Some(channel) = self.channel_of(event.id) {
             channel.events.push(event);
         }
+    }
+
+    /// The channel of an identifier.
+    fn channel_of(&self, id: CmId) -> Option<&Channel> {
+        self.channels.get(&self.ids.get(&id)?.channel)
     }
 }
 

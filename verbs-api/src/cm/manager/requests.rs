@@ -60,7 +60,7 @@ impl EmulatedManager {
             if known.qp_type == QpType::Ud {
                 known.require(&[CmPhase::Requested])?;
                 let private_data = Bytes::of(&param.private_data).ok_or_else(|| too_long(136))?;
-                let rep = SidrRep {
+                let mut rep = SidrRep {
                     status: SidrStatus::Valid as u8,
                     qpn: param.qp_num,
                     service_id: ServiceId::of_port(
@@ -71,7 +71,8 @@ impl EmulatedManager {
                     private_data,
                     ..SidrRep::default()
                 };
-                machine.answer(now, comm, &rep)?;
+                rep.set_vendor_id(param.ece.vendor_id);
+                machine.answer(now, comm, &rep, param.ece.options)?;
                 known.comm = None;
                 known.phase = CmPhase::Established;
                 return Ok(());
@@ -113,7 +114,7 @@ impl EmulatedManager {
                     private_data: Bytes::of(private_data).ok_or_else(|| too_long(136))?,
                     ..SidrRep::default()
                 };
-                machine.answer(now, comm, &rep)?;
+                machine.answer(now, comm, &rep, 0)?;
             } else {
                 let said = Bytes::of(private_data).ok_or_else(|| too_long(148))?;
                 machine.reject(now, comm, reason, &[], said)?;

@@ -53,6 +53,21 @@ pub(super) fn beside<T: AsRef<[GidEntry]>>(
     found.map(|(holder, _, other)| (holder, other))
 }
 
+/// The first device address from which an address of this host can be reached, whatever interface that
+/// is of: another process' device has it, and the system delivers what is for itself.
+pub(super) fn on_this_host<T: AsRef<[GidEntry]>>(
+    destination: SocketAddr,
+    devices: &[T],
+) -> Option<(Holder, IpAddr)> {
+    let ip = destination.ip();
+    if ip.is_loopback() || is_of_link(ip) {
+        return None;
+    }
+    let all = entries(devices).map(|(holder, entry)| (holder, address_of(entry.gid)));
+    let mut usable = all.filter(|(_, other)| !other.is_loopback() && !is_of_link(*other));
+    usable.find(|(_, other)| other.is_ipv4() == ip.is_ipv4())
+}
+
 /// Whether any device has a loopback address.
 pub(super) fn has_loopback<T: AsRef<[GidEntry]>>(devices: &[T]) -> bool {
     entries(devices).any(|(_, entry)| address_of(entry.gid).is_loopback())
@@ -157,6 +172,18 @@ mod tests {
         assert_eq!(found("192.0.2.9"), Some((1, 2, "192.0.2.1".into())));
         assert_eq!(found("fd00::9"), Some((1, 1, "fd00::1".into())), "not the link-local one");
         assert_eq!((found("10.9.9.9"), found("10.8.8.8")), (None, None));
+    }
+
+    #[test]
+    fn this_host_is_reached_from_any_of_its_interfaces() {
+        let devices = devices();
+        let found = |text| {
+            let (holder, ip) = on_this_host(address(text, 0), &devices)?;
+            Some((holder.device, holder.gid_index, ip.to_string()))
+        };
+        assert_eq!(found("203.0.113.1"), Some((0, 1, "10.0.0.1".into())));
+        assert_eq!(found("fd77::1"), Some((1, 1, "fd00::1".into())), "not the link-local one");
+        assert_eq!((found("127.0.0.1"), found("fe80::9")), (None, None));
     }
 
     #[test]

@@ -116,7 +116,11 @@ pub fn resolve<T: AsRef<[GidEntry]>>(
         Some(_) => exact.map(|holder| (holder, source.ip())),
         None => exact
             .map(|holder| (holder, source.ip()))
-            .or_else(|| choice::beside(source, devices, &choice::interface_of)),
+            .or_else(|| choice::beside(source, devices, &choice::interface_of))
+            // What this host says to itself it says from the address that it is said to.
+            .or_else(|| {
+                (source.ip() == plain.ip()).then(|| choice::on_this_host(plain, devices))?
+            }),
     };
     let (holder, ip) = chosen.ok_or(ResolveError::NoDevice)?;
     let source = with_ip(source, ip, port);

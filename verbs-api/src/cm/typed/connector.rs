@@ -1,19 +1,19 @@
 //! Connecting.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use softrnic_model::verbs::{QpState, QpType};
 
 use super::connection::{Connection, advance, param};
 use super::waiting::{Held, deadline_of};
-use super::{ConnectError, Listener};
+use super::{ConnectError, Listener, host};
+use crate::backend::Backend;
 use crate::cm::resolve::SystemResolver;
-use crate::cm::{CmEvent, CmEventKind, ConnectionManager, EmulatedManager, EventParam};
+use crate::cm::{CmError, CmEvent, CmEventKind, ConnectionManager, EmulatedManager, EventParam};
 use crate::device::Context;
-use crate::emulated::{DeviceChoice, EmulatedConfig, EmulatedProvider, Sharing};
-use crate::provider::{OpenFailure, Provider, Timeout};
+use crate::provider::Timeout;
 use crate::queue_pair::Qp;
 
 /// How a connection is to be.
@@ -61,9 +61,6 @@ pub struct Connector {
     pub(super) cm: Arc<dyn ConnectionManager>,
 }
 
-/// The connector of the process, as long as somebody has it.
-static OF_HOST: Mutex<Weak<EmulatedManager>> = Mutex::new(Weak::new());
-
 impl Connector {
     /// Over a connection manager.
     #[must_use]
@@ -71,53 +68,40 @@ impl Connector {
         Self { cm }
     }
 
-    /// Over open emulated devices.
+    /// Over open devices of one kind, with the connection manager of that kind.
     ///
     /// # Errors
-    /// A device of another kind.
+    /// Devices of two kinds; no librdmacm for real ones.
     pub fn new(devices: &[Context]) -> Result<Self, ConnectError> {
-        let cm = EmulatedManager::new(Arc::new(SystemResolver));
+        let cm: Arc<dyn ConnectionManager> = match devices {
+            [] => EmulatedManager::new(Arc::new(SystemResolver)),
+            [first, ..] => first.verbs().connection_manager()?,
+        };
         for device in devices {
             cm.add_device(device.verbs())?;
         }
         Ok(Self { cm })
     }
 
-    /// Over all emulated devices of this host, or those that the environment names
-    /// ([`EmulatedProvider::from_environment`]), shared with other processes. They are opened once for
-    /// the process, and closed when nobody uses them any more.
+    /// Over all devices of this host, opened for this connector: of real ones those that open, of
+    /// emulated ones those that the environment names ([`EmulatedProvider::from_environment`]), shared
+    /// with other processes. With [`Backend::Auto`], standard error is told which kind it is.
+    ///
+    /// [`EmulatedProvider::from_environment`]: crate::emulated::EmulatedProvider::from_environment
     ///
     /// # Errors
-    /// No device can be opened.
+    /// No device can be opened; no librdmacm for real ones.
+    pub fn of(backend: Backend) -> Result<Self, ConnectError> {
+        Self::new(&host::devices(backend)?)
+    }
+
+    /// [`Connector::of`] the kind that `SOFTRNIC_BACKEND` says, once for the process. The devices are
+    /// closed when nobody uses them any more.
+    ///
+    /// # Errors
+    /// As [`Connector::of`].
     pub fn of_host() -> Result<Self, ConnectError> {
-        let mut known = OF_HOST.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cm) = known.upgrade() {
-            return Ok(Self { cm });
-        }
-        let settings = EmulatedConfig {
-            sharing: Sharing::Service,
-            ..EmulatedConfig::new(std::net::Ipv4Addr::LOCALHOST.into())
-        };
-        let mut provider =
-            EmulatedProvider::from_environment(settings).map_err(OpenFailure::from)?;
-        if provider.choice == DeviceChoice::Usable {
-            provider.choice = DeviceChoice::Every;
-        }
-        let cm = EmulatedManager::new(Arc::new(SystemResolver));
-        let mut failure = None;
-        for info in provider.devices().map_err(OpenFailure::from)? {
-            match provider.open(&info.name) {
-                Ok(device) => cm.add_device(&device)?,
-                Err(error) => failure = Some(error),
-            }
-        }
-        // One that cannot be had is no reason to do without the others.
-        match failure {
-            Some(failure) if cm.devices().is_empty() => return Err(failure.into()),
-            Some(_) | None => {}
-        }
-        *known = Arc::downgrade(&cm);
-        Ok(Self { cm })
+        host::connector()
     }
 
     /// Listens at an address; port 0 is any, address 0 all.
@@ -133,20 +117,22 @@ impl Connector {
     /// # Errors
     /// [`ConnectError::NoRoute`].
     pub fn resolve(&self, address: SocketAddr) -> Result<Route, ConnectError> {
-        let held = Held::new(&self.cm)?;
-        held.cm.resolve_addr(held.id, None, address, None).map_err(ConnectError::NoRoute)?;
-        let resolved = held.event(None)?;
-        if resolved.kind != CmEventKind::AddrResolved {
-            return Err(ConnectError::of(resolved));
-        }
-        held.cm.resolve_route(held.id, None)?;
-        let found = held.event(None)?;
-        if found.kind != CmEventKind::RouteResolved {
-            return Err(ConnectError::of(found));
-        }
-        let path = held.cm.query_id(held.id)?.path;
-        let device = path.map(|path| Context::new(path.device)).ok_or(ConnectError::Ended)?;
-        Ok(Route { held, device })
+        let search = Search::start(self, address)?;
+        search.address_is(&search.held.event(None)?)?;
+        let found = search.held.event(None)?;
+        search.route_is(&found)
+    }
+
+    /// The same as a future.
+    ///
+    /// # Errors
+    /// [`ConnectError::NoRoute`].
+    #[cfg(all(unix, feature = "tokio"))]
+    pub async fn resolve_async(&self, address: SocketAddr) -> Result<Route, ConnectError> {
+        let search = Search::start(self, address)?;
+        search.address_is(&search.held.event_async().await?)?;
+        let found = search.held.event_async().await?;
+        search.route_is(&found)
     }
 
     /// Connects to who listens at an address, with the reliable (or unreliable) connection queue pair
@@ -174,8 +160,7 @@ impl Connector {
         options: &Options,
         make: impl FnOnce(&Context) -> crate::Result<Qp>,
     ) -> Result<Connection, ConnectError> {
-        // The system knows routes; nobody is waited for.
-        self.resolve(address)?.connect_async(options, make).await
+        self.resolve_async(address).await?.connect_async(options, make).await
     }
 }
 
@@ -189,6 +174,40 @@ pub fn connect(
     make: impl FnOnce(&Context) -> crate::Result<Qp>,
 ) -> Result<Connection, ConnectError> {
     Connector::of_host()?.connect(address, options, make)
+}
+
+/// An identifier on its way to knowing its way.
+struct Search {
+    held: Held,
+}
+
+impl Search {
+    fn start(connector: &Connector, address: SocketAddr) -> Result<Self, ConnectError> {
+        let held = Held::new(&connector.cm)?;
+        held.cm.resolve_addr(held.id, None, address, None).map_err(ConnectError::NoRoute)?;
+        Ok(Self { held })
+    }
+
+    fn address_is(&self, event: &CmEvent) -> Result<(), ConnectError> {
+        require(event, CmEventKind::AddrResolved)?;
+        Ok(self.held.cm.resolve_route(self.held.id, None)?)
+    }
+
+    fn route_is(self, event: &CmEvent) -> Result<Route, ConnectError> {
+        require(event, CmEventKind::RouteResolved)?;
+        let path = self.held.cm.query_id(self.held.id)?.path;
+        let device = path.map(|path| Context::new(path.device));
+        let device = device.ok_or_else(|| {
+            ConnectError::NoRoute(CmError::no_device("the device on the way is not one of these"))
+        })?;
+        Ok(Route { held: self.held, device })
+    }
+}
+
+/// # Errors
+/// What the event says, if it is not the one that was hoped for.
+fn require(event: &CmEvent, kind: CmEventKind) -> Result<(), ConnectError> {
+    if event.kind == kind { Ok(()) } else { Err(ConnectError::of(event.clone())) }
 }
 
 /// The way to an address.

@@ -3,6 +3,7 @@
 mod connection;
 mod connector;
 mod failure;
+mod host;
 mod listener;
 mod waiting;
 

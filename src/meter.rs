@@ -3,11 +3,13 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use softrnic_conformance::runner::Progress;
-
 /// See the module.
-pub(super) struct Meter {
-    device: String,
+#[derive(Debug)]
+pub(crate) struct Meter {
+    /// What is under way.
+    label: String,
+    /// What is counted.
+    unit: &'static str,
     is_terminal: bool,
     shown: Option<Instant>,
 }
@@ -20,33 +22,33 @@ const BAR_EVERY: Duration = Duration::from_millis(50);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 impl Meter {
-    pub(super) fn new(device: &str) -> Self {
+    pub(crate) fn new(label: &str, unit: &'static str) -> Self {
         let is_terminal = io::stderr().is_terminal();
-        Self { device: device.into(), is_terminal, shown: None }
+        Self { label: label.into(), unit, is_terminal, shown: None }
     }
 
-    /// A case has ended.
-    pub(super) fn show(&mut self, progress: &Progress<'_>) {
+    /// So many are done; `last` is said where there is room.
+    pub(crate) fn show(&mut self, done: usize, total: usize, last: &str) {
         let every = if self.is_terminal { BAR_EVERY } else { LINE_EVERY };
         let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= every);
-        if !is_due && progress.done != progress.total {
+        if !is_due && done != total {
             return;
         }
         self.shown = Some(Instant::now());
-        let Progress { done, total, last } = progress;
+        let (label, unit) = (&self.label, self.unit);
         let line = if self.is_terminal {
-            let filled = WIDTH * done / total.max(&1);
+            let filled = WIDTH * done / total.max(1);
             let bar = format!("{}{}", "#".repeat(filled), ".".repeat(WIDTH - filled));
-            format!("\r\x1b[K{} [{bar}] {done}/{total} {}", self.device, last.name)
+            format!("\r\x1b[K{label} [{bar}] {done}/{total} {last}")
         } else {
-            format!("{}: {done} of {total} cases\n", self.device)
+            format!("{label}: {done} of {total} {unit}\n")
         };
         // Nobody misses a bar that cannot be shown.
         let _ = io::stderr().write_all(line.as_bytes());
     }
 
     /// The run is over.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if self.is_terminal {
             let _ = io::stderr().write_all(b"\r\x1b[K");
         }
