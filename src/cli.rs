@@ -82,6 +82,7 @@ pub(crate) struct Shared {
 
     /// IP address of the device (several with commas between), or the interface to take them from
     ///
+    /// Where a command has several devices, semicolons between their addresses.
     /// Without it the device takes the address from which the peer is reached, and the loopback
     /// address where there is no peer.
     #[arg(
@@ -129,6 +130,26 @@ pub(crate) struct Shared {
         env = "SOFTRNIC_PROFILE"
     )]
     pub(crate) profile: Profile,
+}
+
+impl Shared {
+    /// Refuses what is said of a device on the command line of a command that takes devices of its own.
+    pub(crate) fn without_device(&self, command: &str) -> Result<(), Failure> {
+        // What the environment says is for other commands.
+        let said = |given: bool, variable| given && std::env::var_os(variable).is_none();
+        let options = [
+            ("--address", said(self.address.is_some(), "SOFTRNIC_ADDRESS")),
+            ("--capture", said(self.capture.is_some(), "SOFTRNIC_CAPTURE")),
+            ("--faults", said(self.faults.is_some(), "SOFTRNIC_FAULTS")),
+        ];
+        match options.into_iter().find(|(_, said)| *said) {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::usage(
+                format!("{option}: {command} takes devices of its own"),
+                "leave it out",
+            )),
+        }
+    }
 }
 
 /// Which kind of device the commands use.

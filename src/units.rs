@@ -131,6 +131,11 @@ pub(crate) fn list(ips: &[IpAddr]) -> String {
 pub(crate) fn address(text: &str) -> Result<Address, String> {
     let ips = |list: &str| list.split(',').map(|item| item.trim().parse()).collect();
     if let Ok(mut lists) = text.split(';').map(ips).collect::<Result<Vec<Vec<IpAddr>>, _>>() {
+        let mut all: Vec<_> = lists.iter().flatten().collect();
+        all.sort();
+        if let Some(twice) = all.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("{} is named twice", twice[0]));
+        }
         return Ok(if lists.len() == 1 {
             Address::Ips(lists.remove(0))
         } else {
@@ -264,6 +269,8 @@ mod tests {
             "fe80:::1",
             "10.0.0.1,",
             "10.0.0.1;",
+            "::1;::1",
+            "::1,::1",
             "a/b",
             "a b",
             "sixteen-is-a-lot",

@@ -43,6 +43,7 @@ const FRAMES: [Column; 5] = [
 
 /// Reads, explains, prints.
 pub(crate) fn run(args: &ReplayArgs, shared: &Shared) -> Result<(), Failure> {
+    shared.without_device("replay")?;
     let name = args.file.display();
     let bytes = files::read(&args.file, files::CAPTURE_MAX)
         .map_err(|error| Failure::plain(format!("{name} cannot be read: {error}")))?;

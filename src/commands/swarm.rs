@@ -36,7 +36,7 @@ pub(crate) struct SwarmArgs {
     minutes: f64,
 
     /// End after so many runs at the latest
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     runs: Option<u64>,
 
     /// Hosts of each run
@@ -82,6 +82,7 @@ const FIGURES: [Column; 4] = [
 
 /// Runs, or measures.
 pub(crate) fn run(args: &SwarmArgs, shared: &Shared) -> Result<(), Failure> {
+    shared.without_device("swarm")?;
     // A panic of the device is a finding, and told as one.
     std::panic::set_hook(Box::new(|_| ()));
     if args.speed {

@@ -243,6 +243,12 @@ fn a_file_of_deviations_that_is_wrong_is_refused_with_line_and_reason() {
     assert!(code == Some(2) && err.contains("line 2 is not UTF-8"), "{err}");
     let Ran { code, err, .. } = run("conform --on simulated --filter icrc --deviations rxe-6.1");
     assert_eq!(code, Some(0), "a name with a dot is a name: {err}");
+    for line in
+        ["conform -d rxe0", "swarm --runs 1 --faults drop=1%", "replay x.pcapng --capture y"]
+    {
+        let Ran { code, err, .. } = run(line);
+        assert!(code == Some(2) && err.contains("takes devices of its own"), "`{line}`: {err}");
+    }
     let line = "conform --on simulated --filter icrc --results one.json --junit one.json";
     let Ran { code, err, .. } = run(line);
     assert!(code == Some(2) && err.contains("one.json is named for two kinds"), "{err}");
@@ -291,6 +297,24 @@ fn a_helper_tells_of_a_judge_and_not_of_its_cases() {
     let cases = told[2].strip_prefix("127.0.0.1 is done: ").unwrap();
     let count: usize = cases.split(' ').next().unwrap().parse().unwrap();
     assert!(count > 1 && out.contains(&format!(" {count} ")), "{told:#?}\n{out}");
+}
+
+/// Whoever connects and says nothing keeps the judge waiting, not for so long that a case fails.
+#[test]
+fn a_silent_client_of_the_helper_does_not_make_cases_fail() {
+    let (tcp, device) = (free_port(), "127.77.9.3");
+    let line = format!("conform serve -d {device} --listen {tcp} --bind 127.0.0.1");
+    let mut helper = command(&line).stderr(Stdio::null()).spawn().unwrap();
+    let silent = (0..50).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::net::TcpStream::connect(("127.0.0.1", tcp)).ok()
+    });
+    assert!(silent.is_some(), "nobody listens");
+    let judge = format!("conform --peer 127.0.0.1:{tcp} -d 127.77.9.4 --filter rnr/nak");
+    let Ran { code, out, err } = run(&judge);
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    assert_eq!(code, Some(0), "{out}{err}");
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub use super::remote::PORT;
 const LINE_MAX: u64 = 1 << 20;
 /// How long a client may say nothing.
 const IDLE: Duration = Duration::from_secs(300);
+/// How long it may say nothing at first: a judge asks at once, and others wait.
+const AT_FIRST: Duration = Duration::from_secs(2);
 
 /// What becomes of a client. A judge is one after the other: it connects anew for each case.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ pub fn serve(
 /// The connection failed, or a line was too long.
 pub fn client(stream: &TcpStream, verbs: &Arc<dyn Context>) -> io::Result<u64> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(IDLE))?;
+    stream.set_read_timeout(Some(AT_FIRST))?;
     let mut lines = BufReader::new(stream);
     let mut out = stream;
     // Its packets come to where its words came to.
@@ -70,6 +72,7 @@ pub fn client(stream: &TcpStream, verbs: &Arc<dyn Context>) -> io::Result<u64> {
             let why = format!("line {} has no end", count + 1);
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
+        stream.set_read_timeout(Some(IDLE))?;
         let answer = answer(&mut program, &line);
         let mut text = serde_json::to_string(&answer)?;
         text.push('\n');

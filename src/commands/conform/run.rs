@@ -101,6 +101,7 @@ fn worlds(args: &RunArgs, shared: &Shared) -> Result<Vec<Judged>, Failure> {
     if let Some(provider) = hardware_of(shared)? {
         return Ok(vec![real(provider, shared)?]);
     }
+    shared.without_device("conform, without --peer and --backend hardware,")?;
     let all = [On::Simulated, On::Emulated];
     let wanted = if args.on.is_empty() { &all[..] } else { &args.on };
     let world = |on: &On| -> Judged {
