@@ -121,7 +121,7 @@ mod tests {
         let told = text(&Matrix { devices, rows, same: 7 });
         let expected = "\
 case      x #1       y          x #2
--------------------------------------------
+-----------------------------------------
 uc/a/one  pass       deviation  not run
 uc/b/one  pass       deviation  not run
     y: late
