@@ -99,7 +99,8 @@ fn a_library_of_another_architecture() {
 #[test]
 fn a_library_that_was_cut_off() {
     let own = std::fs::read("/proc/self/exe").unwrap();
-    for len in [64, 4096, own.len() / 2] {
+    // Behind the segments a program that is debugged goes on for long.
+    for len in [64, 4096, 65_536] {
         let text = said_of("cut", &own[..len]);
         assert!(text.contains("it is no shared library (cut off)"), "{text}");
         assert!(text.contains("install rdma-core"), "{text}");

@@ -66,8 +66,11 @@ pub(crate) fn own_address() -> Ipv4Addr {
 
 pub(crate) fn own_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let process = u16::try_from(std::process::id() % 500).unwrap();
-    20_000 + process * 40 + NEXT.fetch_add(1, Ordering::Relaxed)
+    // Below those that the system gives to whoever connects.
+    let process = u16::try_from(std::process::id() % 300).unwrap();
+    let port = || 20_000 + process * 40 + NEXT.fetch_add(1, Ordering::Relaxed);
+    let is_free = |port: &u16| std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok();
+    std::iter::repeat_with(port).find(is_free).unwrap()
 }
 
 /// A program on the drop-in, with a device at `address`.

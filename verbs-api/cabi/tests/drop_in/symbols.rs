@@ -59,11 +59,12 @@ fn the_table_is_the_expected_one() {
 #[test]
 fn what_the_installed_libraries_export_is_there() {
     let built = exports(library());
-    for real in REAL.map(Path::new) {
-        if !real.exists() {
-            super::setup::cannot_run(&format!("there is no {}", real.display()));
-            continue;
-        }
+    let installed = REAL.map(Path::new).into_iter().filter(|real| real.exists());
+    let installed: Vec<_> = installed.collect();
+    if installed.len() < 2 {
+        super::setup::cannot_run("libibverbs or librdmacm is not installed where it is looked for");
+    }
+    for real in installed {
         // Versions that are not the default belong to an interface older than 2007.
         let wanted = exports(real);
         let missing: Vec<_> =
