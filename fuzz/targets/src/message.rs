@@ -62,6 +62,8 @@ fn attach(bytes: &[u8]) {
         assert!(len <= NAME_MAX, "a name of {len} bytes");
         body.take(len);
     }
+    // Any slot may be wanted; the service knows which there are.
+    body.u8();
     let count = body.u8();
     assert!((1..=PLACES_MAX).contains(&count), "{count} addresses");
     assert_eq!(body.0.len(), usize::from(count) * 20);
@@ -81,7 +83,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     // Which addresses: all, and one.
     let (all, one) = ([0; 17], [&[3][..], &[0xfd; 16]].concat());
     vec![
-        with(1, &[&name, &name, &[2], &place, &place]),
+        with(1, &[&name, &name, &[9], &[2], &place, &place]),
         with(2, &[&place]),
         with(3, &[&[1]]),
         with(4, &[&status, &[2], &conversation, &conversation]),
