@@ -137,10 +137,13 @@ impl Shared {
     pub(crate) fn without_device(&self, command: &str) -> Result<(), Failure> {
         // What the environment says is for other commands.
         let said = |given: bool, variable| given && std::env::var_os(variable).is_none();
+        let hardware_by_environment =
+            std::env::var_os("SOFTRNIC_BACKEND").is_some_and(|value| value == "hardware");
         let options = [
             ("--address", said(self.address.is_some(), "SOFTRNIC_ADDRESS")),
             ("--capture", said(self.capture.is_some(), "SOFTRNIC_CAPTURE")),
             ("--faults", said(self.faults.is_some(), "SOFTRNIC_FAULTS")),
+            ("--backend", self.backend == Backend::Hardware && !hardware_by_environment),
         ];
         match options.into_iter().find(|(_, said)| *said) {
             None => Ok(()),

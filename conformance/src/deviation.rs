@@ -153,6 +153,7 @@ pub fn matches(pattern: &str, case: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::Case;
 
     #[test]
     fn patterns() {
@@ -185,10 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn the_files_can_be_read() {
+    fn the_files_can_be_read_and_name_cases() {
         for (name, text) in FILES {
             let read = Deviations::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(read.device, *name);
+            let cases: Vec<String> = crate::cases::all().iter().map(Case::name).collect();
+            for pattern in read.list.iter().flat_map(|one| one.cases.all()) {
+                let known = cases.iter().any(|case| matches(pattern, case));
+                assert!(known, "{name}: no case is called {pattern}");
+            }
         }
     }
 }

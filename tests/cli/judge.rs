@@ -243,9 +243,12 @@ fn a_file_of_deviations_that_is_wrong_is_refused_with_line_and_reason() {
     assert!(code == Some(2) && err.contains("line 2 is not UTF-8"), "{err}");
     let Ran { code, err, .. } = run("conform --on simulated --filter icrc --deviations rxe-6.1");
     assert_eq!(code, Some(0), "a name with a dot is a name: {err}");
-    for line in
-        ["conform -d rxe0", "swarm --runs 1 --faults drop=1%", "replay x.pcapng --capture y"]
-    {
+    for line in [
+        "conform -d rxe0",
+        "swarm --runs 1 --faults drop=1%",
+        "replay x.pcapng --capture y",
+        "swarm --backend hardware",
+    ] {
         let Ran { code, err, .. } = run(line);
         assert!(code == Some(2) && err.contains("takes devices of its own"), "`{line}`: {err}");
     }
@@ -297,6 +300,31 @@ fn a_helper_tells_of_a_judge_and_not_of_its_cases() {
     let cases = told[2].strip_prefix("127.0.0.1 is done: ").unwrap();
     let count: usize = cases.split(' ').next().unwrap().parse().unwrap();
     assert!(count > 1 && out.contains(&format!(" {count} ")), "{told:#?}\n{out}");
+}
+
+/// Of both families, unless it is told where to listen; and the judge needs an address for itself.
+#[test]
+fn a_helper_listens_everywhere() {
+    let (tcp, device) = (free_port(), "127.77.9.5");
+    let line = format!("conform serve -d {device} --listen {tcp}");
+    let mut helper = command(&line).stderr(Stdio::null()).spawn().unwrap();
+    let reached = |host: &str| std::net::TcpStream::connect((host, tcp)).is_ok();
+    let v4 = (0..50).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        reached("127.0.0.1")
+    });
+    let has_v6 = std::net::TcpListener::bind("[::1]:0").is_ok();
+    let v6 = has_v6 && reached("::1");
+    let judge = format!("conform --peer 127.0.0.1:{tcp} -d {device} --filter icrc");
+    let Ran { code, out, err } = run(&judge);
+    helper.kill().unwrap();
+    helper.wait().unwrap();
+    assert!(v4 && v6 == has_v6, "IPv4: {v4}, IPv6: {v6} of {has_v6}");
+    if !has_v6 {
+        softrnic_testing::not_run("this host has no IPv6");
+    }
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("packets cannot be sent from 127.77.9.5"), "{err}");
 }
 
 /// Whoever connects and says nothing keeps the judge waiting, not for so long that a case fails.

@@ -177,6 +177,12 @@ fn the_environment_of_a_program_names_devices_in_one_way() {
             ["unset SOFTRNIC_INTERFACE", "export SOFTRNIC_ADDRESS='127.0.0.9'"],
         ),
         (
+            "-d 127.0.0.9;127.0.0.8,::1",
+            "SOFTRNIC_INTERFACE",
+            "lo",
+            ["unset SOFTRNIC_INTERFACE", "export SOFTRNIC_ADDRESS='127.0.0.9;127.0.0.8,::1'"],
+        ),
+        (
             "-d lo",
             "SOFTRNIC_ADDRESS",
             "127.0.0.9",

@@ -283,3 +283,24 @@ impl Host {
         Ok(counters.into_iter().map(|counter| (counter.name, counter.value)).collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_leave_a_place_for_each_receive_queue() {
+        let plan = Plan::drawn(7, 1);
+        let fabric = Fabric::star(1, 7);
+        let ends = 2;
+        let mut host = Host::new(&fabric, fabric.hosts()[0], &plan, ends).unwrap();
+        let mut chance = Chance::new(7);
+        while host.take(8, &mut chance).is_some() {}
+        assert!(host.take_pieces(8, &mut chance).is_none());
+        assert!(host.take_for_receive(8, false, &mut chance).is_none(), "it has receives");
+        for queue in 0..ends + 2 {
+            assert!(host.take_for_receive(8, true, &mut chance).is_some(), "queue {queue}");
+        }
+        assert!(host.take_for_receive(8, true, &mut chance).is_none());
+    }
+}

@@ -325,5 +325,7 @@ mod tests {
     fn files_of_several_worlds_have_names_of_their_own() {
         assert_eq!(tagged(Path::new("x/a.json"), "peer"), Path::new("x/a-peer.json"));
         assert_eq!(tagged(Path::new("a"), "peer"), Path::new("a-peer"));
+        #[cfg(unix)]
+        assert_eq!(tagged(Path::new("/dev/null"), "peer"), Path::new("/dev/null"));
     }
 }
